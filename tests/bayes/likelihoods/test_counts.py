@@ -14,6 +14,7 @@ from pm_dpgmm.mechanisms.histogram import cell_counts
 from pm_dpgmm.methods.counts.histogram import HistogramMethod
 from pm_dpgmm.methods.counts.histogram_law import NoisyGrid, log_density, log_noise_height, numpy_log_count
 from pm_dpgmm.methods.counts.noisy_poisson import ELEMENTARY, HOMOGENEOUS, count_log_likelihood, falling_sum
+from pm_dpgmm.mixture.background import background_of
 from pm_dpgmm.mixture.cell_probabilities import cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import discrete_laplace
@@ -46,6 +47,16 @@ def a_release(d, neighbouring="replace-one", n_cells=6):
         neighbouring=neighbouring,
         random_seed=3,
     )
+
+
+def beside(release, weights, means, chol):
+    """The mixture with the background as released, if there is one."""
+    background = background_of(release)
+    if background is None:
+        return weights, means, chol
+    weight, broad = background
+    factors = np.linalg.cholesky(broad.covariances)
+    return np.append((1 - weight) * weights, weight), np.vstack([means, broad.means]), np.concatenate([chol, factors])
 
 
 @pytest.mark.parametrize("mean, sd", [(0.3, 1.0), (-40.0, 1.0), (55.0, 2.0), (2.0, 0.01), (0.0, 300.0)])
@@ -188,7 +199,7 @@ def test_graphs_equal_numpy_and_their_gradients_finite_differences(d, neighbouri
     found, *gradients = pytensor.function(given, [value, *pytensor.grad(value, given)], mode="FAST_COMPILE")(*point)
 
     def density(at):
-        return log_density(grid, cell_probabilities(grid.edges, *at), form=form)
+        return log_density(grid, cell_probabilities(grid.edges, *beside(release, *at)), form=form)
 
     assert found == pytest.approx(density(point), rel=1e-8)
     for i, gradient in enumerate(gradients):
