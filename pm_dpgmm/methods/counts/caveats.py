@@ -19,7 +19,7 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.slices import Slices
 from pm_dpgmm.methods.components_in_words import listed
 from pm_dpgmm.methods.counts.histogram_law import noise_variance
-from pm_dpgmm.methods.counts.points_of_bins import FINEST, LEAST_IN_COLUMN, SMALLEST_VARIANCE as GRID_VARIANCE
+from pm_dpgmm.methods.counts.points_of_bins import LEAST_IN_COLUMN, SMALLEST_VARIANCE as GRID_VARIANCE, finest
 from pm_dpgmm.methods.counts.slice_model import SMALLEST_VARIANCE as SLICE_VARIANCE
 from pm_dpgmm.methods.sketch.checks.misfit import counted
 from pm_dpgmm.methods.sketch.estimate import MEASURED
@@ -276,8 +276,8 @@ def as_narrow_as_allowed(fit: Judged) -> NDArray[np.bool_]:
     if fit.counts.slices is not None:
         return np.asarray(least < AT_LEAST**2 * SLICE_VARIANCE)
     in_column = np.diagonal(covariances, axis1=1, axis2=2).min(axis=1)
-    finest = FINEST[covariances.shape[1]]
-    return np.asarray((in_column < AT_LEAST**2 * LEAST_IN_COLUMN) | (least < (AT_LEAST / finest) ** 2 * GRID_VARIANCE))
+    allowed = GRID_VARIANCE / finest(covariances.shape[1], fit.counts.n_cells) ** 2
+    return np.asarray((in_column < AT_LEAST**2 * LEAST_IN_COLUMN) | (least < AT_LEAST**2 * allowed))
 
 
 def excess(fit: Judged) -> float:

@@ -16,13 +16,13 @@ from pm_dpgmm.methods.counts.moves import Parameters, moved, without_one
 from pm_dpgmm.methods.counts.noisy_poisson import count_log_likelihood
 from pm_dpgmm.methods.counts.points_of_bins import (
     CELL_VARIANCE,
-    FINEST,
     LEAST_IN_COLUMN,
     NEAR,
     SMALLEST_VARIANCE,
     cell_centres,
     densities_at,
     fineness_for,
+    finest,
     in_bins,
     in_records,
     points_of,
@@ -215,7 +215,7 @@ def _narrowed(grid: _Grid, found: Parameters) -> tuple[int, Parameters]:
     Where that overflows, what was found before.
     """
     d = grid.centres.shape[1]
-    while grid.fineness < FINEST[d]:
+    while grid.fineness < finest(d, grid.n_cells):
         least = np.linalg.eigvalsh(found[2][: grid.n_components])[:, 0].min()
         if least > NEAR * (SMALLEST_VARIANCE + CELL_VARIANCE) / grid.fineness**2:
             break

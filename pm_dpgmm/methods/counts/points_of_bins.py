@@ -19,6 +19,7 @@ CELL_VARIANCE = 1 / 12  # of a uniform point in a bin, in bins squared (Sheppard
 SMALLEST_VARIANCE = 0.75**2  # along any direction, in squared distances of points that stand for their surroundings
 NEAR = 1.02  # times that, which counts as no more: points lie closer then
 FINEST = {1: 2, 2: 8}  # points along a side of a bin, at most, by columns
+MOST_POINTS = 2**17  # of all bins together: a fit then takes some ten seconds
 LEAST_IN_COLUMN = 0.5**2  # variance of a column, in bins squared: where in a bin values lie is not told
 
 
@@ -48,11 +49,19 @@ def chances_of_bins(mixture: Mixture, bounds: FloatArray, n_cells: int, fineness
     return np.asarray(parts.sum(axis=0).reshape(n_cells ** len(bounds), -1).mean(axis=1))
 
 
+def finest(d: int, n_cells: int) -> int:
+    """Points along a side of a bin, at most: a power of two."""
+    fineness = FINEST[d]
+    while fineness > 1 and (n_cells * fineness) ** d > MOST_POINTS:
+        fineness //= 2
+    return fineness
+
+
 def fineness_for(mixture: Mixture, bounds: FloatArray, n_cells: int) -> int:
     """Points along a side of a bin that the narrowest component needs, a power of two; the most that a fit has."""
     covariances = in_bins(mixture, bounds, n_cells, 1.0, 1)[2] - np.eye(len(bounds)) * CELL_VARIANCE
-    least, fineness = float(np.linalg.eigvalsh(covariances)[:, 0].min()), 1
-    while fineness < FINEST[len(bounds)] and least < NEAR * SMALLEST_VARIANCE / fineness**2:
+    least, fineness, most = float(np.linalg.eigvalsh(covariances)[:, 0].min()), 1, finest(len(bounds), n_cells)
+    while fineness < most and least < NEAR * SMALLEST_VARIANCE / fineness**2:
         fineness *= 2
     return fineness
 

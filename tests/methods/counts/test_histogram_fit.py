@@ -9,7 +9,7 @@ from pm_dpgmm.mechanisms.histogram import cell_counts, histogram_loss
 from pm_dpgmm.methods.counts.background import MOST, beside_histogram
 from pm_dpgmm.methods.counts.histogram import fitted
 from pm_dpgmm.methods.counts.histogram_fit import _em, _grid, _start, fit_counts
-from pm_dpgmm.methods.counts.points_of_bins import cell_centres, chances_of_bins, fineness_for
+from pm_dpgmm.methods.counts.points_of_bins import MOST_POINTS, cell_centres, chances_of_bins, fineness_for, finest
 from pm_dpgmm.mixture.cell_probabilities import exact_cell_probabilities
 from pm_dpgmm.mixture.mixture import Mixture, joined
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
@@ -103,6 +103,14 @@ def test_directions_narrower_than_a_bin_have_their_width(d, narrow, found):
     assert found > narrow or mixture.log_density(rows).mean() > truth.log_density(rows).mean() - 0.02
     chances = chances_of_bins(mixture, bounds, 32, fineness_for(mixture, bounds, 32))
     assert chances == pytest.approx(exact_cell_probabilities(mixture, bounds, 32), abs=2e-3)
+
+
+@pytest.mark.parametrize("d, n_cells, most", [(1, 64, 2), (1, 10**6, 1), (2, 32, 8), (2, 64, 4), (2, 300, 1)])
+def test_many_bins_are_cut_into_fewer_points(d, n_cells, most):
+    """Else a table of 300 by 300 bins takes gigabytes."""
+    assert finest(d, n_cells) == most and (most == 1 or (n_cells * most) ** d <= MOST_POINTS)
+    narrow = Mixture([1.0], [[0.5] * d], [np.eye(d) * 1e-14])
+    assert fineness_for(narrow, np.array([[0.0, 1.0]] * d), n_cells) == most
 
 
 def test_whole_numbers_two_of_which_share_a_bin_do_not_make_a_component_that_holds_none():
