@@ -35,6 +35,7 @@ ONE_MORE = 0.06  # nats per record that one component more must gain to be told
 MATTERS_IF_NARROW = 0.03  # the same where components are as narrow as bins: counts show a part of it only
 NARROW = 1.3  # times the least deviation of a fit to slices, or of what the centres of a grid's bins tell
 AT_LEAST = 1.01  # the same, where nothing but the limit holds it there
+NARROWER = 1.5  # times, that such a component of a grid is tried
 LEAST_VARIANCE = 1.0  # of a count that is divided by: a lone record where none is expected is no proof
 LEAST_SIGNAL = 10.0  # squared signal-to-noise ratio of the counts, for each number of the mixture
 MOST_TIMES = 100  # the records, that is said as a number
@@ -268,8 +269,9 @@ def as_narrow_as_cells(fit: Judged) -> NDArray[np.bool_]:
 def as_narrow_as_allowed(fit: Judged) -> NDArray[np.bool_]:
     """Which components are at the least deviation that a fit allows, in a column or along any direction, shape (K,).
 
-    What is narrower, as columns that nearly determine each other are, is then made up for by the other widths: the
-    counts neither contradict it nor leave it open, and cannot tell how narrow it is.
+    What is narrower in slices, as columns that nearly determine each other are, is then made up for by the other
+    widths: the counts neither contradict it nor leave it open, and cannot tell how narrow it is. Those of a grid can:
+    it is narrower where they fit better so.
     """
     covariances = fit.mixture.covariances / np.outer(fit.counts.width, fit.counts.width)
     least = np.linalg.eigvalsh(covariances)[:, 0]
@@ -277,7 +279,8 @@ def as_narrow_as_allowed(fit: Judged) -> NDArray[np.bool_]:
         return np.asarray(least < AT_LEAST**2 * SLICE_VARIANCE)
     in_column = np.diagonal(covariances, axis1=1, axis2=2).min(axis=1)
     allowed = GRID_VARIANCE / finest(covariances.shape[1], fit.counts.n_cells) ** 2
-    return np.asarray((in_column < AT_LEAST**2 * LEAST_IN_COLUMN) | (least < AT_LEAST**2 * allowed))
+    at_least = (in_column < AT_LEAST**2 * LEAST_IN_COLUMN) | (least < AT_LEAST**2 * allowed)
+    return np.asarray(at_least & (width_rises(fit, 1 / NARROWER) < 0).any(axis=1))
 
 
 def excess(fit: Judged) -> float:
