@@ -116,6 +116,11 @@ def longest_try(request: Request) -> float:
     return math.inf if clock is None else 2 * n_fits * clock
 
 
+def silent(server: Server, most: float) -> bool:
+    """Whether a server says nothing within ``most`` seconds; False at once where no connection waits as long."""
+    return most < LONGEST_POLL and not server.connection.poll(most)
+
+
 @contextlib.contextmanager
 def servers() -> Iterator[str]:
     """The name of a new call. Its servers start when there is work, and leave at the end."""
@@ -177,8 +182,8 @@ def rehearsal_apart(
     try:
         server.connection.send_bytes(learner)
         server.connection.send((first, second, n_components))
-        most = math.inf if time_limit is None else 3 * (OVERTIME * time_limit + REPRIEVE)
-        if most < LONGEST_POLL and not server.connection.poll(most):
+        clock = clock_limit(time_limit)
+        if silent(server, math.inf if clock is None else 3 * clock):
             return f"no answer within the time that time_limit = {time_limit:g} leaves for simulated rows"
         answer: str | None = server.connection.recv()
         return answer
@@ -206,8 +211,7 @@ def awaited_fit(call: str, learner: bytes, i: int, request: Request) -> tuple[in
                 server.connection.send(request)
                 server.connection.recv()
                 begun = True
-                most = longest_try(request)
-                if most < LONGEST_POLL and not server.connection.poll(most):  # the learner stopped its supervisor
+                if silent(server, longest_try(request)):  # the learner stopped its supervisor
                     raise TimeoutError
                 answer = server.connection.recv()
                 with _lock:

@@ -229,7 +229,7 @@ def with_growing(design: Design, *, n_records: float, n_whole: int) -> Design:
 
 
 def with_moved(design: Design, fit: FitParts, rows: FloatArray, weight: float, *, rng: np.random.Generator) -> Design:
-    """The design with what the learner's answer to simulated ``rows`` (n, D) hangs on a share of them that lies far.
+    """The design with what the learner's answer to simulated ``rows`` (n, D), offset 0, hangs on a share that lies far.
 
     That share is drawn anew, every column by itself, up to AWAY deviations from the middle: on both sides in one table,
     on the upper side in another. Of the two moves of a number the larger counts; no answer moves nothing.
@@ -237,9 +237,7 @@ def with_moved(design: Design, fit: FitParts, rows: FloatArray, weight: float, *
     few = max(1, round(weight * len(rows)))
     drawn = rng.uniform(-AWAY, AWAY, size=(few, rows.shape[1])) * rows.std(axis=0)
     tables = [np.concatenate([rows.mean(axis=0) + one, rows[few:]]) for one in (drawn, np.abs(drawn))]
-    answers = fit(np.concatenate([rows, *tables]), np.arange(4) * len(rows))
-    vectors = design.chart.vectors(answers)
-    moves = np.abs(vectors[1:] - vectors[0])
+    moves = np.abs(design.chart.vectors(fit(np.concatenate(tables), np.arange(3) * len(rows))))
     return replace(design, moved=np.where(np.isfinite(moves), moves, 0.0).max(axis=0))
 
 

@@ -262,8 +262,12 @@ def misfit(fit: Judged, gain: float = 0.0) -> str | None:
 def as_narrow_as_cells(fit: Judged) -> NDArray[np.bool_]:
     """Which components have a deviation along some axis of a bin or less, of slices the fit's least, shape (K,)."""
     least = GRID_VARIANCE if fit.counts.slices is None else SLICE_VARIANCE
-    unit = np.outer(fit.counts.width, fit.counts.width)
-    return np.asarray(np.linalg.eigvalsh(fit.mixture.covariances / unit)[:, 0] < NARROW**2 * least)
+    return np.asarray(np.linalg.eigvalsh(in_bins(fit))[:, 0] < NARROW**2 * least)
+
+
+def in_bins(fit: Judged) -> FloatArray:
+    """Covariances (K, D, D) in units of a bin."""
+    return np.asarray(fit.mixture.covariances / np.outer(fit.counts.width, fit.counts.width))
 
 
 def as_narrow_as_allowed(fit: Judged) -> NDArray[np.bool_]:
@@ -273,7 +277,7 @@ def as_narrow_as_allowed(fit: Judged) -> NDArray[np.bool_]:
     widths: the counts neither contradict it nor leave it open, and cannot tell how narrow it is. Those of a grid can:
     it is narrower where they fit better so.
     """
-    covariances = fit.mixture.covariances / np.outer(fit.counts.width, fit.counts.width)
+    covariances = in_bins(fit)
     least = np.linalg.eigvalsh(covariances)[:, 0]
     if fit.counts.slices is not None:
         return np.asarray(least < AT_LEAST**2 * SLICE_VARIANCE)

@@ -20,11 +20,12 @@ from pm_dpgmm.methods.counts.points_of_bins import (
     NEAR,
     SMALLEST_VARIANCE,
     cell_centres,
-    densities_at,
     fineness_for,
     finest,
     in_bins,
     in_records,
+    of_bins,
+    parts_at,
     points_of,
 )
 from pm_dpgmm.mixture.mixture import Mixture
@@ -240,7 +241,7 @@ def _em(
     for step in range(max_steps):
         going(step)
         parts, penalty = _expected_parts(grid, parameters, pseudo)
-        expected = parts.sum(axis=0).reshape(len(grid.heights), -1).sum(axis=1) + SMALLEST_EXPECTED
+        expected = of_bins(parts, len(grid.heights)) + SMALLEST_EXPECTED
         log_likelihood, slope = count_log_likelihood(grid.heights, expected, noise_scale=grid.noise_scale)
         # the mass outside the grid is a Poisson count known to be 0
         value = float(log_likelihood.sum() - (parameters[0].sum() - parts.sum()) - penalty)
@@ -286,7 +287,7 @@ def _grown(grid: _Grid, parameters: Parameters) -> Parameters:
 
 def _added(grid: _Grid, parameters: Parameters, size: int) -> Parameters:
     """With a component in the block of so many bins along a side where the excess is most deviations."""
-    expected = _expected_parts(grid, parameters, 0.0)[0].sum(axis=0).reshape(len(grid.heights), -1).sum(axis=1)
+    expected = of_bins(parts_at(grid.points, len(grid.heights), parameters)[0], len(grid.heights))
     shape = (grid.n_cells,) * grid.centres.shape[1]
     n_bins = size ** len(shape)
 
@@ -307,8 +308,7 @@ def _added(grid: _Grid, parameters: Parameters, size: int) -> Parameters:
 
 def _expected_parts(grid: _Grid, parameters: Parameters, pseudo: float) -> tuple[FloatArray, float]:
     """Expected count of each component around each point (K, N), and the penalty of the prior on the covariances."""
-    parts, log_determinants = densities_at(grid.points, parameters)
-    parts /= grid.fineness ** grid.centres.shape[1]
+    parts, log_determinants = parts_at(grid.points, len(grid.heights), parameters)
     covariances = parameters[2]
     traces = np.trace(np.linalg.solve(covariances, np.broadcast_to(grid.spread, covariances.shape)), axis1=1, axis2=2)
     return parts, 0.5 * pseudo * float((log_determinants + traces)[: grid.n_components].sum())

@@ -7,8 +7,6 @@ cut into smaller ones.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
@@ -27,7 +25,7 @@ def cell_centres(bounds: FloatArray, n_cells: int) -> FloatArray:
     """Centres of the bins, shape (n_cells ** D, D), in the order of ``counts.ravel()``."""
     width = (bounds[:, 1] - bounds[:, 0]) / n_cells
     axes = [low + step * (np.arange(n_cells) + 0.5) for low, step in zip(bounds[:, 0], width, strict=True)]
-    return np.array(list(itertools.product(*axes)))
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
 def points_of(d: int, n_cells: int, fineness: int) -> FloatArray:
@@ -45,8 +43,8 @@ def shares_of_bins(mixture: Mixture, bounds: FloatArray, n_cells: int) -> FloatA
 
 def chances_of_bins(mixture: Mixture, bounds: FloatArray, n_cells: int, fineness: int) -> FloatArray:
     """The same of any record, so that they sum to less where some lie outside the bounds."""
-    parts, _ = densities_at(points_of(len(bounds), n_cells, fineness), in_bins(mixture, bounds, n_cells, 1.0, fineness))
-    return np.asarray(parts.sum(axis=0).reshape(n_cells ** len(bounds), -1).mean(axis=1))
+    n_bins, parameters = n_cells ** len(bounds), in_bins(mixture, bounds, n_cells, 1.0, fineness)
+    return of_bins(parts_at(points_of(len(bounds), n_cells, fineness), n_bins, parameters)[0], n_bins)
 
 
 def finest(d: int, n_cells: int) -> int:
@@ -59,8 +57,9 @@ def finest(d: int, n_cells: int) -> int:
 
 def fineness_for(mixture: Mixture, bounds: FloatArray, n_cells: int) -> int:
     """Points along a side of a bin that the narrowest component needs, a power of two; the most that a fit has."""
-    covariances = in_bins(mixture, bounds, n_cells, 1.0, 1)[2] - np.eye(len(bounds)) * CELL_VARIANCE
-    least, fineness, most = float(np.linalg.eigvalsh(covariances)[:, 0].min()), 1, finest(len(bounds), n_cells)
+    width = (bounds[:, 1] - bounds[:, 0]) / n_cells
+    least = float(np.linalg.eigvalsh(mixture.covariances / (width[:, None] * width))[:, 0].min())
+    fineness, most = 1, finest(len(bounds), n_cells)
     while fineness < most and least < NEAR * SMALLEST_VARIANCE / fineness**2:
         fineness *= 2
     return fineness
@@ -84,11 +83,16 @@ def in_records(fineness: int, found: Parameters, bounds: FloatArray, n_cells: in
     )
 
 
-def densities_at(centres: FloatArray, parameters: Parameters) -> tuple[FloatArray, FloatArray]:
-    """Rate times density of each component at each centre (K, M), and log-determinants (K,) of the covariances."""
+def of_bins(parts: FloatArray, n_bins: int) -> FloatArray:
+    """Sums (M,) over the components and the points of every bin."""
+    return np.asarray(parts.sum(axis=0).reshape(n_bins, -1).sum(axis=1))
+
+
+def parts_at(points: FloatArray, n_bins: int, parameters: Parameters) -> tuple[FloatArray, FloatArray]:
+    """Expected count of each component around each point of M bins (K, N), log-determinants (K,) of the covariances."""
     rates, means, covariances = parameters
     factors = np.linalg.cholesky(covariances)
-    whitened = np.linalg.solve(factors, np.swapaxes(centres - means[:, None, :], 1, 2))
+    whitened = np.linalg.solve(factors, np.swapaxes(points - means[:, None, :], 1, 2))
     log_determinants = 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
     exponents = -0.5 * ((whitened**2).sum(axis=1) + log_determinants[:, None] + means.shape[1] * LOG_2PI)
-    return rates[:, None] * np.exp(exponents), log_determinants
+    return rates[:, None] * np.exp(exponents) / (len(points) // n_bins), log_determinants
