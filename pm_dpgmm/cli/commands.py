@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,12 +107,12 @@ def _fitted(options: argparse.Namespace, held: Reserved) -> int:
     return _told(release, options)
 
 
-def _warned(error: Any, options: argparse.Namespace, partial: Path) -> int:
+def _warned(error: Any, options: argparse.Namespace, partial: Path | None = None) -> int:
     """Where warnings are errors: the release that the warning is about is saved, and the status is 1."""
     saved = _saved(error.release, options)
     kept = f" The release is in {str(options.output)!r}." if saved else ""
-    print(f"pm-dpgmm fit: a warning was an error: {one_line(error)}.{kept}", file=sys.stderr)
-    if saved:
+    print(f"pm-dpgmm {options.command}: a warning was an error: {one_line(error)}.{kept}", file=sys.stderr)
+    if saved and partial is not None:
         partial.resolve().unlink(missing_ok=True)
     return 1
 
@@ -121,7 +122,7 @@ def resume(options: argparse.Namespace) -> int:
     from pm_dpgmm.release.checkpoint import resume
 
     _check_output(options, options.checkpoint)
-    return _finished(resume(options.checkpoint, options.n_components), options)
+    return _finished(lambda: resume(options.checkpoint, options.n_components), options)
 
 
 def plan(options: argparse.Namespace) -> int:
@@ -205,7 +206,7 @@ def combine(options: argparse.Namespace) -> int:
 
     _check_output(options, *options.releases)
     releases = [_load(path) for path in options.releases]
-    return _finished(combine(releases, n_components=options.n_components), options)
+    return _finished(lambda: combine(releases, n_components=options.n_components), options)
 
 
 def ledger(options: argparse.Namespace) -> int:
@@ -278,7 +279,14 @@ def _check_output(options: argparse.Namespace, *read: Path | None) -> None:
         )
 
 
-def _finished(release: Release, options: argparse.Namespace) -> int:
+def _finished(made: Callable[[], Release], options: argparse.Namespace) -> int:
+    """Save and print what costs nothing to make."""
+    from pm_dpgmm.methods.fit_warnings import FitWarning
+
+    try:
+        release = made()
+    except FitWarning as error:
+        return _warned(error, options)
     if not _saved(release, options):
         return 1
     return _told(release, options)

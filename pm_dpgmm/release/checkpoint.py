@@ -34,7 +34,7 @@ from pm_dpgmm.records.transformed_columns import (
 )
 from pm_dpgmm.release.by_statistic import ALLOWED
 from pm_dpgmm.release.interrupted_fits import Interrupted
-from pm_dpgmm.release.late_warnings import warn_after_spending
+from pm_dpgmm.release.late_warnings import warn_after_spending, warn_of_fit
 from pm_dpgmm.release.making import release_of
 from pm_dpgmm.release.release import Release
 
@@ -192,7 +192,8 @@ def resume(
         needs its learner for that: the average as it was released, also where the fit ended while it was put together
         with the sketch (then as with ``fuse=False``, and ``warnings`` say so); before that, the sketch. ``raw`` keeps
         all numbers. If some numbers had not been released yet, a fit to those that were: less precise, at the same
-        price, since the part of the budget that was not used is not given back.
+        price, since the part of the budget that was not used is not given back. A :class:`pm_dpgmm.FitWarning` is
+        given as for a fit.
 
     Raises
     ------
@@ -225,7 +226,7 @@ def resume(
     numbers = source.n_components if n_components is None else read_choices(n_components)
     try:
         with without_float_errors():  # as in the fit
-            return release_of(
+            release = release_of(
                 _outcome(source, numbers),
                 method=source.method,
                 settings=source.settings,
@@ -241,6 +242,8 @@ def resume(
         raise ValueError(f"source must be a checkpoint whose parts have their kinds, got another: {error}") from None
     except ArithmeticError as error:
         raise ValueError(f"source must be a checkpoint of ordinary numbers, got others: {error}") from None
+    warn_of_fit(release, stacklevel=2)
+    return release
 
 
 def _outcome(source: Checkpoint, numbers: tuple[int, ...]) -> Outcome:

@@ -20,6 +20,7 @@ from pm_dpgmm.methods.sketch.statistics_checks import check_fittable, check_numb
 from pm_dpgmm.methods.statistic import Statistic
 from pm_dpgmm.privacy.curves import MaximumProfile, PrivacyProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
+from pm_dpgmm.release.late_warnings import warn_of_fit
 from pm_dpgmm.release.release import Release
 from pm_dpgmm.release.selection import own_start, with_fit
 
@@ -51,7 +52,8 @@ def combine(
     Returns
     -------
     Release
-        ``n_records`` is the sum; ``noise["sites"]`` lists what each site promised. ``refit`` and ``select_k`` work.
+        ``n_records`` is the sum; ``noise["sites"]`` lists what each site promised. ``refit`` and ``select_k`` work. A
+        :class:`pm_dpgmm.FitWarning` is given as for a fit.
 
     Raises
     ------
@@ -125,7 +127,9 @@ def combine(
         private=all(item.private for item in given),
         transformations=given[0].transformations,
     )
-    return with_fit(base, evidence, fit, choice)
+    release = with_fit(base, evidence, fit, choice)
+    warn_of_fit(release, stacklevel=2)
+    return release
 
 
 def added(evidence: list[SketchStatistics]) -> SketchStatistics:

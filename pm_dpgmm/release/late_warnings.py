@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
+
+from pm_dpgmm.methods.fit_warnings import warning_about
+from pm_dpgmm.privacy.simulated_fits import fits_may_warn
 
 
 def warn_after_spending(message: str | Warning, category: type[Warning] | None = None, *, stacklevel: int) -> None:
@@ -20,3 +24,15 @@ def warn_after_spending(message: str | Warning, category: type[Warning] | None =
         raise
     except Exception:
         pass
+
+
+def warn_of_fit(release: Any, *, stacklevel: int) -> None:
+    """Say what ``release.warnings`` says, as ``fit_gmm`` does; ``stacklevel`` counts from the caller.
+
+    Raises
+    ------
+    FitWarning
+        Only where the user has asked for errors; its ``release`` is this one.
+    """
+    if release.flag and fits_may_warn():
+        warn_after_spending(warning_about(release), stacklevel=stacklevel + 1)

@@ -108,7 +108,8 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods, Pres
         Returns
         -------
         Release
-            With the raw numbers, the guarantee and the records' facts of this one.
+            With the raw numbers, the guarantee and the records' facts of this one. A :class:`pm_dpgmm.FitWarning` is
+            given as for a fit.
 
         Raises
         ------
@@ -127,8 +128,11 @@ class Release(Released, UncertaintyMethods, PriorMethods, ParameterMethods, Pres
         ((1, 1), True)
         """
         from pm_dpgmm.release.by_statistic import refit
+        from pm_dpgmm.release.late_warnings import warn_of_fit
 
-        return refit(self, n_components, covariance_type=covariance_type)
+        release = refit(self, n_components, covariance_type=covariance_type)
+        warn_of_fit(release, stacklevel=2)
+        return release
 
     def select_k(self, n_components: Iterable[int] = range(1, 9), *, penalty: float | str = 4.0) -> KSelection:
         """Compare numbers of components on the released statistics. Costs no privacy budget.

@@ -302,6 +302,19 @@ def test_a_warning_that_is_an_error_costs_no_release(tmp_path, capsys):
     assert dpg.load(tmp_path / "r.json").n_components == 2 and not list(tmp_path.glob("*.partial.json"))
 
 
+def test_a_warning_of_resume_that_is_an_error_costs_no_release(tmp_path, capsys):
+    groups = np.random.default_rng(1).normal([[0.0]] * 2_000 + [[9.0]] * 2_000)
+    given = {"epsilon": 2.0, "delta": 1e-6, "bounds": (-5.0, 15.0), "random_seed": 1, "progress": False}
+    dpg.fit_gmm(groups, 1, checkpoint=tmp_path / "r.partial.json", **given)
+    arguments = ["resume", str(tmp_path / "r.partial.json"), "--output", str(tmp_path / "r.json")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", dpg.FitWarning)
+        assert main(arguments) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("pm-dpgmm resume: a warning was an error: ")
+    assert f"The release is in {str(tmp_path / 'r.json')!r}." in told and dpg.load(tmp_path / "r.json").flag
+
+
 def test_a_warning_that_is_an_error_before_anything_is_spent_is_one_line(table, tmp_path, capsys):
     ledger = dpg.Ledger(tmp_path / "all.sqlite", epsilon=30.0)
     arguments = ["fit", str(table), *GOOD, "--epsilon", "20", "--ledger", str(tmp_path / "all.sqlite"), "--output"]

@@ -1,6 +1,7 @@
 """Releases of several sites added up: the noise, the guarantee, and what may not be added."""
 
 import dataclasses
+import warnings
 from functools import reduce
 
 import numpy as np
@@ -218,3 +219,30 @@ def test_a_composition_of_very_many_releases_can_be_loaded():
     one = Guarantee(1.0, 1e-6, Neighbouring.REPLACE_ONE, "x" * 500_000, GaussianProfile(0.2))
     whole = dpg.compose(one, one, one, delta=1e-5)
     assert Guarantee.from_dict(whole.to_dict()) == whole and whole.mechanism.startswith("composition of 3 releases")
+
+
+def test_combine_refit_and_resume_warn_as_a_fit_does(tmp_path):
+    """Of two groups a mixture of one is not to be relied on; the warning names this file and carries the release."""
+    path, groups = tmp_path / "r.partial.json", np.random.default_rng(1).normal([[0.0]] * 2_000 + [[9.0]] * 2_000)
+    given = BUDGET | {"bounds": (-5.0, 15.0), "epsilon": 2.0}
+    with pytest.warns(dpg.FitWarning):
+        first = dpg.fit_gmm(groups, 1, checkpoint=path, **given)
+    with pytest.warns(dpg.FitWarning):
+        second = dpg.fit_gmm(groups, 1, like=first, **given)
+    makers = {
+        "combine": lambda: dpg.combine([first, second]),
+        "refit": lambda: first.refit(),
+        "resume": lambda: dpg.resume(path),
+    }
+    for name, make in makers.items():
+        with pytest.warns(dpg.FitWarning) as caught:
+            release = make()
+        (told,) = caught
+        assert release.flag and release.flag in str(told.message), name
+        assert told.message.release is release and told.filename == __file__, name
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(dpg.FitWarning) as error:
+                make()
+        assert error.value.release.flag == release.flag, name
+    assert not first.refit(2).flag

@@ -192,17 +192,17 @@ def test_scales_of_a_histogram_are_those_of_repeated_fits():
 
 
 def test_scales_of_a_narrow_component_are_those_of_exact_bins(monkeypatch):
-    """Densities at the middle of bins, which stood for them, made intervals that held the truth in 0 of 36 fits."""
+    """Bins are cut into points where a component is narrow: whole bins would make some of these a quarter too wide."""
     from pm_dpgmm.bayes.parameters import count_information
 
-    records = np.random.default_rng(2).multivariate_normal([0.3, -0.2], [[1.0, 0.95], [0.95, 1.0]], size=3_000)
+    records = np.random.default_rng(2).multivariate_normal([0.3, -0.2], [[1.0, 0.99], [0.99, 1.0]], size=3_000)
     bounds = np.array([[-10.0, 10.0]] * 2)
     release = dpg.fit_gmm(records, 1, epsilon=1.0, bounds=bounds, method="histogram", random_seed=2, progress=False)
     found = count_information.histogram_covariance(release, release.mixture)
     exact = lambda near, bounds, n_cells, fineness: exact_cell_probabilities(near, bounds, n_cells)  # noqa: E731
     monkeypatch.setattr(count_information, "chances_of_bins", exact)
     wanted = count_information.histogram_covariance(release, release.mixture)
-    np.testing.assert_allclose(np.sqrt(np.diag(found)), np.sqrt(np.diag(wanted)), rtol=0.05)
+    np.testing.assert_allclose(np.sqrt(np.diag(found)), np.sqrt(np.diag(wanted)), rtol=0.02)
 
 
 @pytest.mark.parametrize("scale", [0.5, 2.0, 30.0])
