@@ -194,7 +194,8 @@ def robust_normal(
         Public, from 1e-100 to 1e100 of the unit of the records: each of them is moved to within 2^24 (17 million) times
         it, and to a multiple of 2^-24 of it. Choose it without looking at the records; standard deviations between
         1e-5 and 1e6 times it, of means within 1e7 times it, lose nothing that shows. Otherwise too many records may
-        have become equal, and the test refuses.
+        have become equal, and the test refuses, as it does of records that were rounded to a tenth of their deviation
+        or more.
     ledger : Ledger, optional
         Charged before the records are used.
     random_seed : int or Generator, optional

@@ -27,6 +27,8 @@ from pm_dpgmm.records.feature_names import (
 )
 from pm_dpgmm.records.reading import check_finite, check_varies, chosen_columns, computed
 
+MOST_COMPARED = 10_000  # steps of a search for memory that two arrays have in common
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class RecordBlocks:
@@ -40,11 +42,11 @@ class RecordBlocks:
     ----------
     X : array (N, D) or (N,), memmap, DataFrame, DataArray, Arrow table, Dask array or frame, path, or list of these
         The records, one row per person. A path is a .csv file (with a header), a .parquet file, or a folder of .parquet
-        files and of nothing else, but for what begins with . and files that begin with _; no file may be there twice.
-        In a list every part is a table of two dimensions or a path, with the same columns; a list of anything else is a
-        list of rows. Not copied: X must hold the same rows as long as the blocks are in use. Dask partitions are
-        computed at every iteration; store or persist what is expensive. A .parquet file is read about ten times as fast
-        as a .csv file.
+        files and of nothing else, but for what begins with . and files that begin with _; no file or array may be there
+        twice. In a list every part is a table of two dimensions or a path, with the same columns; a list of anything
+        else is a list of rows. Not copied: X must hold the same rows as long as the blocks are in use. Dask partitions
+        are computed at every iteration; store or persist what is expensive. A .parquet file is read about ten times as
+        fast as a .csv file.
     columns : sequence of str, optional
         Columns to use, in this order, by public choice; others may hold anything. Of arrays, which have no names, the
         names of all their columns. All by default.
@@ -204,14 +206,29 @@ def _placed(source: Any) -> Any:
 
 
 def _check_once(source: Any) -> None:
-    """Raise if a file is there twice, under whatever names: its people would count twice, at the price of once."""
+    """Raise if a file is there twice, under whatever names, or an array: its people would count twice, at one price."""
     seen: dict[tuple[int, int], Path] = {}
-    for part in source if _is_list_of_tables(source) else [source]:
+    parts = source if _is_list_of_tables(source) else [source]
+    for i, part in enumerate(parts):
+        again = next((j for j in range(i) if _overlaps(parts[j], part)), None)
+        if again is not None:
+            raise ValueError(f"X must have every row once, got rows of table {again} again in table {i}")
+    for part in parts:
         for file in _files(Path(part)) if isinstance(part, (str, Path)) else ():
             found = file.stat()
             first = seen.setdefault((found.st_dev, found.st_ino), file)
             if first is not file:
                 raise ValueError(f"X must have every file once, got {str(file)!r} after {str(first)!r}, the same file")
+
+
+def _overlaps(one: Any, other: Any) -> bool:
+    """Whether both are one object, or arrays with memory in common; files are compared by what they are on the disk."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        try:
+            return np.may_share_memory(one, other) and np.shares_memory(one, other, max_work=MOST_COMPARED)
+        except np.exceptions.TooHardError:
+            return False
+    return one is other and not isinstance(one, (str, Path))
 
 
 def _is_list_of_tables(source: Any) -> bool:

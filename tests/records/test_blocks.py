@@ -337,7 +337,7 @@ def test_parts_with_other_columns_are_refused(tmp_path):
     with pytest.raises(ValueError, match="X must have the same columns in every part"):
         RecordBlocks([FRAME, FRAME[["a", "c"]]])
     with pytest.raises(ValueError, match="X must have the same columns in every part"):
-        RecordBlocks([X, X[:, :2]])
+        RecordBlocks([X, X[:, :2].copy()])
     with pytest.raises(ValueError, match="X must have the same columns in every part"):
         RecordBlocks([FRAME, FRAME[["c", "b", "a"]]])
 
@@ -509,6 +509,16 @@ def test_a_file_that_is_given_twice_is_refused(tmp_path):
     (folder / "b.parquet").symlink_to(folder / "a.parquet")
     with pytest.raises(ValueError, match="every file once"):
         RecordBlocks(folder)
+
+
+def test_an_array_that_is_given_twice_is_refused():
+    x = np.arange(12.0).reshape(6, 2)
+    table = pd.DataFrame(x, columns=["a", "b"])
+    for parts in ([x, x], [x, x[:2]], [x[::2], x], [x[:4], x[3:]], [table, table]):
+        with pytest.raises(ValueError, match="every row once, got rows of table 0 again in table 1"):
+            RecordBlocks(parts)
+    for parts in ([x, x.copy()], [x[:3], x[3:]], [x[::2], x[1::2]], [table, table.copy()]):  # people may be alike
+        assert RecordBlocks(parts).n_records in (6, 12)
 
 
 def test_a_folder_that_may_not_be_read_is_told_so(tmp_path, monkeypatch):

@@ -142,7 +142,7 @@ def fit_beside(
     other = in_bins(known, bounds, n_cells, FIRST_SHARE * n_expected, fineness)
     both = _beside(own, other)
     told = N_PARTS - MAX_STEPS // LONG
-    _, both = _em(grid, both, MAX_STEPS, lambda step: progress(told + step // LONG, N_PARTS))
+    _, both = _em(replace(grid, spread=both[2]), both, MAX_STEPS, lambda step: progress(told + step // LONG, N_PARTS))
     fineness, (rates, means, blurred) = _narrowed(grid, both)
     return in_records(fineness, (rates[:-1], means[:-1], blurred[:-1]), bounds, n_cells)
 
@@ -187,7 +187,7 @@ class _Grid:
     n_components: int
     prominent: BoolArray  # (M,), bins that stand out of the noise
     excess: FloatArray  # (number of those,), positive, by how much they do
-    spread: FloatArray  # (D, D), a typical covariance of a component
+    spread: FloatArray  # where the prior has covariances: a typical one (D, D), or one for each component (K, D, D)
     n_fixed: int = 0  # components, the last ones, of which the rate alone is free
     n_records: int | None = None  # where it is public and used
 
@@ -213,19 +213,21 @@ def _grid(counts: IntArray, n_components: int, noise_scale: float, fineness: int
 def _narrowed(grid: _Grid, found: Parameters) -> tuple[int, Parameters]:
     """Fineness and parameters, fitted again on finer points as long as a component is as narrow as these allow.
 
-    Where that overflows, what was found before.
+    The prior has each covariance where it was found: a typical one is as wide as the components lie apart, and the less
+    than one record that it counts for would widen a narrow one by half. Where that overflows, what was found before.
     """
     d = grid.centres.shape[1]
+    found = _em(replace(grid, spread=found[2]), found, MAX_STEPS)[1]
     while grid.fineness < finest(d, grid.n_cells):
         least = np.linalg.eigvalsh(found[2][: grid.n_components])[:, 0].min()
         if least > NEAR * (SMALLEST_VARIANCE + CELL_VARIANCE) / grid.fineness**2:
             break
         fineness = 2 * grid.fineness
-        finer = replace(grid, fineness=fineness, points=points_of(d, grid.n_cells, fineness))
-        less = np.eye(d) * (CELL_VARIANCE / grid.fineness**2 - CELL_VARIANCE / fineness**2)
+        narrower = found[2] - np.eye(d) * (CELL_VARIANCE / grid.fineness**2 - CELL_VARIANCE / fineness**2)
+        finer = replace(grid, fineness=fineness, points=points_of(d, grid.n_cells, fineness), spread=narrower)
         with np.errstate(all="ignore"):
             try:
-                found = _em(finer, (found[0], found[1], found[2] - less), MAX_STEPS)[1]
+                found = _em(finer, (found[0], found[1], narrower), MAX_STEPS)[1]
             except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent: go on
                 break
         grid = finer

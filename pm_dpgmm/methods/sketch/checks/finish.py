@@ -9,7 +9,7 @@ from typing import Any
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.checks.caveats import sketch_caveats
 from pm_dpgmm.methods.sketch.checks.counted_groups import groups_without_component, with_counted_groups
-from pm_dpgmm.methods.sketch.checks.misfit import measured
+from pm_dpgmm.methods.sketch.checks.misfit import better
 from pm_dpgmm.methods.sketch.checks.outliers import with_outliers
 from pm_dpgmm.methods.sketch.checks.places import beyond_the_interval, counted_cells, placed
 from pm_dpgmm.methods.sketch.estimate import SketchFit, outer_bounds
@@ -28,7 +28,8 @@ def finish(
     cells = [] if evidence.bounds is None else counted_cells(raw, evidence.bounds, evidence.resolution)
     fit = with_outliers(with_counted_groups(fit, evidence, cells), evidence)
     evidence = replace(evidence, covariance_type=fit.data.covariance_type)
-    told = measured(evidence, fit).to_dict() | far_rows(outer_bounds(evidence), evidence.n_records)
+    fit, misfit = better(evidence, fit)
+    told = misfit.to_dict() | far_rows(outer_bounds(evidence), evidence.n_records)
     caveats = sketch_caveats(evidence, fit, raw, most_components)
     fit, open_places = placed(fit, evidence, cells)
     of_counts = open_places + beyond_the_interval(fit, evidence, cells) + groups_without_component(fit, evidence, cells)

@@ -12,6 +12,9 @@ Both are differences of mean log-densities over draws of the larger mixture: rig
 them. So the gain counts by the share of the misfit that the larger mixture explains, and a shortfall is told where it
 explains at least EXPLAINED.
 
+A shortfall of a single component is not only told: the better one is taken (:func:`better`). Least squares of waves may
+prefer one of two groups, with the background for the other, where likelihood has one optimum, across both.
+
 Neither sees a tail that is too thin in one column: few records are there, and the larger mixture gives their number
 better than their places. So a third size compares numbers: how much of what the larger mixture has beyond its outermost
 thousandth the release has there.
@@ -34,7 +37,7 @@ from pm_dpgmm._arguments import FloatArray, check_flag
 from pm_dpgmm.learners.quiet import without_warnings
 from pm_dpgmm.methods.sketch.choice import PRICE, finite
 from pm_dpgmm.methods.sketch.covariance_types import FULL
-from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, prior_about, sketch_data
+from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, doubt, less_floor, prior_about, sketch_data
 from pm_dpgmm.methods.sketch.fit import misfit, refined
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.scaled_mixture import ScaledMixture
@@ -188,26 +191,58 @@ class Misfit:
         )
 
 
+def better(evidence: SketchStatistics, fit: SketchFit) -> tuple[SketchFit, Misfit]:
+    """The fit, or where one component of any covariance has a shortfall to tell, the best one; and its misfit.
+
+    Of several components the best mixture is an estimate of the larger one as much as of the records: taken for eight
+    fits of real tables, it gained .02 to .23 nats in seven, lost .08 in one, and their warnings were gone (DECISIONS).
+    """
+    told, other = _compared(evidence, fit)
+    alone = fit.found.n_components == 1 and fit.data.covariance_type == FULL
+    if other is None or (told.shortfall or 0.0) < SHORTFALL or not alone:
+        return fit, told
+    taken = SketchFit.of(fit.data, other)
+    again = measured(evidence, taken)
+    return (taken, again) if math.isfinite(taken.misfit) and again.gain is not None else (fit, told)
+
+
 def measured(evidence: SketchStatistics, fit: SketchFit) -> Misfit:
     """The misfit of a fit with its two sizes, None where they cannot be had: nothing is raised. Deterministic."""
+    return _compared(evidence, fit)[0]
+
+
+def _compared(evidence: SketchStatistics, fit: SketchFit) -> tuple[Misfit, ScaledMixture | None]:
+    """The misfit, and the best mixture with as many components where one was found."""
     statistic = fit.misfit
     if statistic < SIZED:
-        return Misfit.sized(statistic, 0.0, 0.0)
+        return Misfit.sized(statistic, 0.0, 0.0), None
     evidence = replace(evidence, covariance_type=FULL)  # of any covariances: what the fit's own kind costs counts
     try:
         with np.errstate(all="ignore"):
             larger = enlarged(evidence, fit.found)
             share = 1 - max(misfit(sketch_data(evidence), larger), 0.0) / statistic
             more, own = (_in_unit(SketchFit(fit.data, found, 0.0)) for found in (larger, fit.found))
-            gain, shortfall = _sizes(more.mixture, own.mixture, more.background, own.background)
+            gain, shortfall, best = _sizes(more.mixture, own.mixture, more.background, own.background)
             alone = len(evidence.unit) == 1 and fit.rejected
             tail = thinness(more.density, own.density) if alone else None
     except (ValueError, RuntimeError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent, so go on
-        return Misfit.sized(statistic, None, None)
+        return Misfit.sized(statistic, None, None), None
     if not (math.isfinite(share) and math.isfinite(gain)):
-        return Misfit.sized(statistic, None, None)
+        return Misfit.sized(statistic, None, None), None
     told = share >= EXPLAINED
-    return Misfit.sized(statistic, gain * max(share, 0.0), finite(shortfall) if told else None, tail if told else None)
+    sizes = gain * max(share, 0.0), finite(shortfall) if told else None, tail if told else None
+    if best is None:
+        return Misfit.sized(statistic, *sizes), None
+    share = max(larger.background or 0.0, doubt(evidence, best.n_components))
+    return Misfit.sized(statistic, *sizes), _beside(fit.data, best, share or None)
+
+
+def _beside(data: SketchData, mixture: Mixture, background: float | None) -> ScaledMixture:
+    """A mixture in the unit of the data, beside a background of that weight."""
+    found = less_floor(ScaledMixture.of(mixture.weights, mixture.means, mixture.covariances), data.variance_floor)
+    return replace(
+        found, weights=found.weights * (1 - (background or 0.0)), means=data.inside(found.means), background=background
+    )
 
 
 def enlarged(evidence: SketchStatistics, found: ScaledMixture) -> ScaledMixture:
@@ -266,24 +301,28 @@ def _in_unit(fit: SketchFit) -> SketchFit:
 
 def _sizes(
     larger: Mixture, released: Mixture, broad: Background | None = None, background: Background | None = None
-) -> tuple[float, float]:
+) -> tuple[float, float, Mixture | None]:
     """Mean log-density over draws of ``larger``, of itself and of the best mixture like ``released``, less that's.
 
-    Their backgrounds, ``broad`` and ``background``, are of the densities; the best mixture keeps that of ``larger``.
+    Last that mixture, None where it is not better. Their backgrounds, ``broad`` and ``background``, are of the
+    densities; the best mixture keeps that of ``larger``.
     """
     rng, whole = np.random.default_rng(DRAW_SEED), joined(larger, broad)
     fitted_to, points = larger.sample(N_DRAWS, rng=rng), whole.sample(N_DRAWS, rng=rng)
     ours = joined(released, background).log_density(points)
     gain = float(np.minimum(whole.log_density(points) - ours, HIGHEST).mean())
     pooled = merged(ScaledMixture.of(larger.weights, larger.means, larger.covariances), released.n_components)
-    shortfall = 0.0
+    shortfall, best = 0.0, None
     for start in (released, pooled):
         try:
-            other = joined(_by_em(start, fitted_to), broad)
+            other = _by_em(start, fitted_to)
         except (ValueError, np.linalg.LinAlgError):  # no EM from there
             continue
-        shortfall = max(shortfall, float(np.clip(other.log_density(points) - ours, -HIGHEST, HIGHEST).mean()))
-    return max(gain, shortfall, 0.0), shortfall
+        ratios = joined(other, broad).log_density(points) - ours
+        gained = float(np.clip(ratios, -HIGHEST, HIGHEST).mean())
+        if gained > shortfall:
+            shortfall, best = gained, other
+    return max(gain, shortfall, 0.0), shortfall, best
 
 
 def thinness(larger: Mixture, released: Mixture) -> float:

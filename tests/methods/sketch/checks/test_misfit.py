@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import stats
 
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch.checks import misfit as misfit_module
-from pm_dpgmm.methods.sketch.checks.misfit import GAIN, OUTERMOST, SHORTFALL, THIN, Misfit, measured, thinness
+from pm_dpgmm.methods.sketch.checks.misfit import GAIN, OUTERMOST, SHORTFALL, THIN, Misfit, better, measured, thinness
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, as_start, sketch_data
 from pm_dpgmm.methods.sketch.model import SketchData
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
@@ -66,7 +67,7 @@ def test_sizes_are_measured_from_statistics_on_that_right_mixtures_hardly_have(t
 def test_a_few_records_far_away_do_not_make_the_size_of_a_misfit():
     """One in a hundred, where the released density is nothing: each counts as five nats and not as thousands."""
     larger = dpg.Mixture([0.99, 0.01], [[0.0], [100.0]], [[[1.0]]] * 2)
-    gain, shortfall = misfit_module._sizes(larger, dpg.Mixture([1.0], [[0.0]], [[[1.0]]]))
+    gain, shortfall, _ = misfit_module._sizes(larger, dpg.Mixture([1.0], [[0.0]], [[[1.0]]]))
     assert 0 < gain < 2 * 0.01 * misfit_module.HIGHEST
     assert shortfall == 0  # a wide component for all is worse for the others by more
 
@@ -84,6 +85,30 @@ def test_missed_clusters_are_flagged_with_what_they_cost(right):
     found = measured(*as_fit(right, missed))
     assert found.flagged and found.shortfall == pytest.approx(lost(APART, missed, APART), rel=0.15)
     assert "is not the best one with 3 components: another would gain about 0." in found.reason(3)
+
+
+def test_the_better_mixture_is_taken_where_waves_prefer_a_component_on_one_of_two_groups():
+    """Least squares: one group, and the background for the other, lost 0.2 nats; and the component alone 30."""
+    groups = dpg.Mixture([0.5, 0.5], [[0.0], [9.0]], [[[1.0]]] * 2)
+    best = dpg.Mixture([1.0], groups.mean()[None], groups.covariance()[None])
+    release = fitted(groups, 1)
+    kept = release.to_dict()
+    assert lost(groups, release.density, best) < 0.02 and lost(groups, release.mixture, best) < 0.02
+    assert release.misfit.shortfall < SHORTFALL and "more than 1 component would gain" in release.flag
+    assert_allclose(dpg.Release.from_dict(kept).refit(1).means, release.means, atol=1e-6)
+
+
+def test_a_better_mixture_is_taken_for_one_component_of_any_covariance_alone(right):
+    narrow = as_fit(right, dpg.Mixture([1.0], [[0.0]], [[[1.0]]]))
+    taken, told = better(*narrow)
+    assert taken.found.n_components == 1 and told.statistic == taken.misfit and told.shortfall < SHORTFALL
+    assert lost(APART, narrow[1].mixture, taken.mixture) > 10
+    evidence, fit = narrow
+    tied = replace(fit, data=replace(fit.data, covariance_type="tied"))
+    assert better(evidence, tied) == (tied, measured(evidence, tied))
+    for mixture in (right.mixture, dpg.Mixture([0.2, 0.2, 0.6], [[8.8], [9.2], [-4.0]], [[[1.0]], [[1.0]], [[17.0]]])):
+        evidence, fit = as_fit(right, mixture)
+        assert better(evidence, fit) == (fit, measured(evidence, fit))
 
 
 def test_too_few_components_are_flagged_where_more_gain_much():
