@@ -124,6 +124,20 @@ def test_whole_numbers_two_of_which_share_a_bin_do_not_make_a_component_that_hol
     assert mixture.log_density(values[:, None]).mean() > -1.5
 
 
+def test_a_direction_that_is_narrow_along_the_line_between_components_stays_so():
+    """A prior as wide as they lie apart, of less than one record, made -.956 and -.929 of the second correlation.
+
+    Counts are those expected, so that only the prior moves a correlation.
+    """
+    correlated = [np.array([[1.0, rho], [rho, 1.0]]) for rho in (0.97, -0.97)]
+    truth, bounds = Mixture([0.5, 0.5], [[-4.0, -3.3], [4.0, 3.6]], correlated), np.array([[-12.0, 12.0]] * 2)
+    for n_records in (5_000, 1_500):
+        counts = np.rint(n_records * exact_cell_probabilities(truth, bounds, 32)).astype(np.int64).reshape(32, 32)
+        found = fit_counts(counts, bounds, 2, noise_scale=2.0, progress=quiet)
+        own = np.array([c[0, 1] / np.sqrt(c[0, 0] * c[1, 1]) for c in found.covariances])
+        np.testing.assert_allclose(np.sort(own), [-0.97, 0.97], atol=0.004)
+
+
 def test_empty_bins_that_stand_out_hardly_widen_the_typical_component():
     """Variance of a spike of 100 and two noises of 5 at 30 bins, plus 1; by heights it would be 80."""
     counts = np.zeros(64, dtype=int)
