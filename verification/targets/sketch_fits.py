@@ -84,7 +84,7 @@ QUICK_ENDS: tuple[tuple[Any, str, Any], ...] = (
     (sketch_finish, "groups_without_component", nothing_to_say),
     (sketch_finish, "placed", lambda fit, evidence, cells: (fit, [])),
     (sketch_finish, "beyond_the_interval", nothing_to_say),
-    (sketch_finish, "measured", lambda evidence, fit: Misfit.sized(fit.misfit, None, None)),
+    (sketch_finish, "better", lambda evidence, fit: (fit, Misfit.sized(fit.misfit, None, None))),
     (sketch_post, "tested", lambda data, found: (0.0, 0.0)),
     (sketch_finish, "sketch_caveats", nothing_to_say),
 )
