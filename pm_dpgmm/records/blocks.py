@@ -228,7 +228,8 @@ def _overlaps(one: Any, other: Any) -> bool:
             return np.may_share_memory(one, other) and np.shares_memory(one, other, max_work=MOST_COMPARED)
         except np.exceptions.TooHardError:
             return False
-    return one is other and not isinstance(one, (str, Path))
+    n_rows = getattr(one, "shape", (0,))[0]  # a Dask frame does not know its own
+    return one is other and not (isinstance(n_rows, int) and n_rows == 0)
 
 
 def _is_list_of_tables(source: Any) -> bool:

@@ -519,6 +519,8 @@ def test_an_array_that_is_given_twice_is_refused():
             RecordBlocks(parts)
     for parts in ([x, x.copy()], [x[:3], x[3:]], [x[::2], x[1::2]], [table, table.copy()]):  # people may be alike
         assert RecordBlocks(parts).n_records in (6, 12)
+    for empty, full in ((x[:0], x), (table[:0], table)):  # days without anybody
+        assert RecordBlocks([empty, full, empty]).n_records == 6
 
 
 def test_a_folder_that_may_not_be_read_is_told_so(tmp_path, monkeypatch):
