@@ -9,7 +9,7 @@ from typing import Any
 import pymc as pm
 
 from pm_dpgmm._arguments import check_choice, check_flag, check_positive, shown
-from pm_dpgmm.bayes.prior.priors import FORMS, mixture_prior
+from pm_dpgmm.bayes.prior.priors import FORMS, listed_dims, mixture_prior
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.guarantee import seeded_mark
 
@@ -107,7 +107,7 @@ class MixturePrior:
         if parameters or shape is not None:
             given = ", ".join([*parameters, *(["shape"] if shape is not None else [])])
             raise TypeError(f"a mixture prior takes a name and dims only, got {given} as well")
-        names = () if dims is None else ((dims,) if isinstance(dims, str) else tuple(dims))
+        names = () if dims is None else listed_dims(dims)
         if self.mixture.n_features > 1:
             return self._vector(name, names or self.dims)
         # the feature dimension has a name of its own, so that two such terms do not share its coordinates

@@ -274,6 +274,13 @@ def _place(means: Any, factors: Any, label: Any, offset: Any) -> Any:
     return means[label] + (factors[label] * offset[..., None, :]).sum(axis=-1)
 
 
+def listed_dims(dims: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several as a tuple."""
+    if not isinstance(dims, str | Sequence):
+        raise TypeError(f"dims must be a name or several, got {shown(dims)}")
+    return (dims,) if isinstance(dims, str) else tuple(dims)
+
+
 def checked_dims(
     model: Any, dims: str | Sequence[str] | None, feature_names: Sequence[str] | None, n_features: int
 ) -> tuple[str, ...] | None:
@@ -281,9 +288,7 @@ def checked_dims(
     names = read_labels(feature_names, n_features)
     if dims is None:
         return None
-    if not isinstance(dims, str | Sequence):
-        raise TypeError(f"dims must be a name or several, got {shown(dims)}")
-    dims = (dims,) if isinstance(dims, str) else tuple(dims)
+    dims = listed_dims(dims)
     if not all(isinstance(dim, str) for dim in dims):
         raise TypeError(f"dims must hold names only, got {dims}")
     if not dims or len(set(dims)) < len(dims):

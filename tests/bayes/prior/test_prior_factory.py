@@ -91,6 +91,12 @@ def test_called_as_bambi_calls_it():
         MixturePrior(LINE)("x", sigma=1.0, shape=(1,))
 
 
+@pytest.mark.parametrize("dims", [pm.math.ones((2,)), 3, np.array(["feature"])])
+def test_dims_that_are_no_names_are_told_so(dims):
+    with pm.Model(), pytest.raises(TypeError, match="dims must be a name or several, got"):
+        MixturePrior(CLOSE)("x", dims=dims)
+
+
 def test_a_release_makes_priors_with_its_names(release):
     prior = release.as_prior(inflate=2.0)
     assert prior.dims == ("feature",) and prior.feature_names == ("x0", "x1") and prior.inflate == 2.0
