@@ -149,12 +149,13 @@ class PriorMethods:
         ('feature',)
         """
         from pm_dpgmm.bayes.prior.prior_factory import MixturePrior
+        from pm_dpgmm.bayes.prior.priors import listed_dims
 
         me = cast("Release", self)
         refuse_transformations(
             me.transformations, me.feature_names, "as_prior", "prior(name), in the unit of the records"
         )
-        names = None if dims is None else (dims,) if isinstance(dims, str) else tuple(dims)
+        names = None if dims is None else listed_dims(dims)
         return MixturePrior(me.density, names, me.feature_names, form, inflate, me.private)
 
     def measured(

@@ -92,9 +92,11 @@ def test_called_as_bambi_calls_it():
 
 
 @pytest.mark.parametrize("dims", [pm.math.ones((2,)), 3, np.array(["feature"])])
-def test_dims_that_are_no_names_are_told_so(dims):
+def test_dims_that_are_no_names_are_told_so(release, dims):
     with pm.Model(), pytest.raises(TypeError, match="dims must be a name or several, got"):
         MixturePrior(CLOSE)("x", dims=dims)
+    with pytest.raises(TypeError, match="dims must be a name or several, got"):
+        release.as_prior(dims)
 
 
 def test_a_release_makes_priors_with_its_names(release):
