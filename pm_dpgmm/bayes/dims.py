@@ -56,7 +56,7 @@ def prior(
     given: dict[str, Any] = {"dims": dims, "form": form, "inflate": inflate, "model": model}
     mixture = density_of(release)
     vector = priors.mixture_prior(name, mixture, **given) if mixture is release else release.prior(name, **given)
-    return with_dims(vector, dims=(dims,) if isinstance(dims, str) else tuple(dims))
+    return with_dims(vector, dims=priors.listed_dims(dims))
 
 
 def params(

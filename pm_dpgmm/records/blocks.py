@@ -6,14 +6,16 @@ Proof: blocks.md.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from pm_dpgmm._arguments import FloatArray, check_count, shown
 from pm_dpgmm.records.columns import check_in_memory, check_two_dimensional, numbers_of
@@ -209,10 +211,7 @@ def _check_once(source: Any) -> None:
     """Raise if a file is there twice, under whatever names, or an array: its people would count twice, at one price."""
     seen: dict[tuple[int, int], Path] = {}
     parts = source if _is_list_of_tables(source) else [source]
-    for i, part in enumerate(parts):
-        again = next((j for j in range(i) if _overlaps(parts[j], part)), None)
-        if again is not None:
-            raise ValueError(f"X must have every row once, got rows of table {again} again in table {i}")
+    _check_apart([None if isinstance(part, (str, Path)) else part for part in parts])
     for part in parts:
         for file in _files(Path(part)) if isinstance(part, (str, Path)) else ():
             found = file.stat()
@@ -221,15 +220,35 @@ def _check_once(source: Any) -> None:
                 raise ValueError(f"X must have every file once, got {str(file)!r} after {str(first)!r}, the same file")
 
 
-def _overlaps(one: Any, other: Any) -> bool:
-    """Whether both are one object, or arrays with memory in common; files are compared by what they are on the disk."""
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        try:
-            return np.may_share_memory(one, other) and np.shares_memory(one, other, max_work=MOST_COMPARED)
-        except np.exceptions.TooHardError:
-            return False
-    n_rows = getattr(one, "shape", (0,))[0]  # a Dask frame does not know its own
-    return one is other and not (isinstance(n_rows, int) and n_rows == 0)
+def _check_apart(tables: list[Any]) -> None:
+    """Raise if one object is there twice, or arrays have memory in common; None is a file, which the disk compares."""
+    pairs = itertools.chain(_same(tables), _overlapping(tables))
+    found = next(pairs, None)
+    if found is not None:
+        raise ValueError(f"X must have every row once, got rows of table {min(found)} again in table {max(found)}")
+
+
+def _same(tables: list[Any]) -> Iterator[tuple[int, int]]:
+    """Places of one object that is not empty."""
+    firsts: dict[int, int] = {}
+    for i, table in enumerate(tables):
+        n_rows = getattr(table, "shape", (0,))[0]  # a Dask frame does not know its own
+        first = firsts.setdefault(id(table), i)
+        if first != i and not (isinstance(n_rows, int) and n_rows == 0):
+            yield first, i
+
+
+def _overlapping(tables: list[Any]) -> Iterator[tuple[int, int]]:
+    """Places of arrays with memory in common: each is compared with those before it that reach as far."""
+    arrays = [(i, table) for i, table in enumerate(tables) if isinstance(table, np.ndarray) and table.size]
+    reaching: list[tuple[int, int]] = []
+    for low, high, i in sorted((*byte_bounds(table), i) for i, table in arrays):
+        reaching = [(end, j) for end, j in reaching if end > low]
+        for _, j in reaching:
+            with suppress(np.exceptions.TooHardError):
+                if np.shares_memory(tables[j], tables[i], max_work=MOST_COMPARED):
+                    yield j, i
+        reaching.append((high, i))
 
 
 def _is_list_of_tables(source: Any) -> bool:

@@ -519,6 +519,9 @@ def test_an_array_that_is_given_twice_is_refused():
             RecordBlocks(parts)
     for parts in ([x, x.copy()], [x[:3], x[3:]], [x[::2], x[1::2]], [table, table.copy()]):  # people may be alike
         assert RecordBlocks(parts).n_records in (6, 12)
+    whole, middle = np.arange(40.0).reshape(20, 2), slice(8, 10)
+    with pytest.raises(ValueError, match="rows of table 2 again in table 4"):
+        RecordBlocks([x, whole[:4], whole[4:18], whole[18:], whole[middle]])
     for empty, full in ((x[:0], x), (table[:0], table)):  # days without anybody
         assert RecordBlocks([empty, full, empty]).n_records == 6
 

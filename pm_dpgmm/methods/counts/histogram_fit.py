@@ -217,21 +217,28 @@ def _narrowed(grid: _Grid, found: Parameters) -> tuple[int, Parameters]:
     than one record that it counts for would widen a narrow one by half. Where that overflows, what was found before.
     """
     d = grid.centres.shape[1]
-    found = _em(replace(grid, spread=found[2]), found, MAX_STEPS)[1]
+    found = _settled(grid, found) or found
     while grid.fineness < finest(d, grid.n_cells):
         least = np.linalg.eigvalsh(found[2][: grid.n_components])[:, 0].min()
         if least > NEAR * (SMALLEST_VARIANCE + CELL_VARIANCE) / grid.fineness**2:
             break
         fineness = 2 * grid.fineness
         narrower = found[2] - np.eye(d) * (CELL_VARIANCE / grid.fineness**2 - CELL_VARIANCE / fineness**2)
-        finer = replace(grid, fineness=fineness, points=points_of(d, grid.n_cells, fineness), spread=narrower)
-        with np.errstate(all="ignore"):
-            try:
-                found = _em(finer, (found[0], found[1], narrower), MAX_STEPS)[1]
-            except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent: go on
-                break
-        grid = finer
+        finer = replace(grid, fineness=fineness, points=points_of(d, grid.n_cells, fineness))
+        again = _settled(finer, (found[0], found[1], narrower))
+        if again is None:
+            break
+        grid, found = finer, again
     return grid.fineness, found
+
+
+def _settled(grid: _Grid, found: Parameters) -> Parameters | None:
+    """Fitted on, with the covariances of the prior where they were found; None where that overflows."""
+    with np.errstate(all="ignore"):
+        try:
+            return _em(replace(grid, spread=found[2]), found, MAX_STEPS)[1]
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError):  # the budget is spent: go on
+            return None
 
 
 def _em(

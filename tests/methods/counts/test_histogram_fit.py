@@ -6,6 +6,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as npst
 
 from pm_dpgmm.mechanisms.histogram import cell_counts, histogram_loss
+from pm_dpgmm.methods.counts import histogram_fit
 from pm_dpgmm.methods.counts.background import MOST, beside_histogram
 from pm_dpgmm.methods.counts.histogram import fitted
 from pm_dpgmm.methods.counts.histogram_fit import _em, _grid, _start, fit_counts
@@ -136,6 +137,21 @@ def test_a_direction_that_is_narrow_along_the_line_between_components_stays_so()
         found = fit_counts(counts, bounds, 2, noise_scale=2.0, progress=quiet)
         own = np.array([c[0, 1] / np.sqrt(c[0, 0] * c[1, 1]) for c in found.covariances])
         np.testing.assert_allclose(np.sort(own), [-0.97, 0.97], atol=0.004)
+
+
+def test_a_last_fit_that_overflows_costs_no_release(monkeypatch):
+    em = histogram_fit._em
+
+    def overflows(grid, *given):
+        if grid.spread.ndim == 3:  # the prior has moved: the search is over
+            raise FloatingPointError
+        return em(grid, *given)
+
+    bounds, truth = np.array([[0.0, 32.0]]), Mixture([0.5, 0.5], [[8.0], [20.0]], [[[1.0]], [[4.0]]])
+    counts = np.rint(2_000 * exact_cell_probabilities(truth, bounds, 32)).astype(np.int64)
+    monkeypatch.setattr(histogram_fit, "_em", overflows)
+    found = fit_counts(counts, bounds, 2, noise_scale=2.0, progress=quiet)
+    assert np.sort(found.means[:, 0]) == pytest.approx([8.0, 20.0], abs=0.2)
 
 
 def test_empty_bins_that_stand_out_hardly_widen_the_typical_component():

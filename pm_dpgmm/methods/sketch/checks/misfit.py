@@ -35,6 +35,7 @@ from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm._arguments import FloatArray, check_flag
 from pm_dpgmm.learners.quiet import without_warnings
+from pm_dpgmm.methods.sketch.checks.outliers import weighing
 from pm_dpgmm.methods.sketch.choice import PRICE, finite
 from pm_dpgmm.methods.sketch.covariance_types import FULL
 from pm_dpgmm.methods.sketch.estimate import REJECTED, SketchFit, doubt, less_floor, prior_about, sketch_data
@@ -233,16 +234,15 @@ def _compared(evidence: SketchStatistics, fit: SketchFit) -> tuple[Misfit, Scale
     sizes = gain * max(share, 0.0), finite(shortfall) if told else None, tail if told else None
     if best is None:
         return Misfit.sized(statistic, *sizes), None
-    share = max(larger.background or 0.0, doubt(evidence, best.n_components))
-    return Misfit.sized(statistic, *sizes), _beside(fit.data, best, share or None)
+    weight = max(larger.background or 0.0, doubt(evidence, best.n_components))
+    return Misfit.sized(statistic, *sizes), _beside(fit.data, best, weight)
 
 
-def _beside(data: SketchData, mixture: Mixture, background: float | None) -> ScaledMixture:
+def _beside(data: SketchData, mixture: Mixture, background: float) -> ScaledMixture:
     """A mixture in the unit of the data, beside a background of that weight."""
     found = less_floor(ScaledMixture.of(mixture.weights, mixture.means, mixture.covariances), data.variance_floor)
-    return replace(
-        found, weights=found.weights * (1 - (background or 0.0)), means=data.inside(found.means), background=background
-    )
+    found = replace(found, means=data.inside(found.means))
+    return weighing(found, background) if background else found
 
 
 def enlarged(evidence: SketchStatistics, found: ScaledMixture) -> ScaledMixture:
