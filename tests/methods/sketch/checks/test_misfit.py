@@ -111,6 +111,13 @@ def test_a_better_mixture_is_taken_for_one_component_of_any_covariance_alone(rig
         assert better(evidence, fit) == (fit, measured(evidence, fit))
 
 
+def test_the_better_component_keeps_the_background_that_few_records_ask_for(right, monkeypatch):
+    monkeypatch.setattr(misfit_module, "doubt", lambda evidence, n_components: 0.02)
+    taken = better(*as_fit(right, dpg.Mixture([1.0], [[0.0]], [[[1.0]]])))[0]
+    assert taken.found.background >= 0.02
+    assert taken.found.weights.sum() + taken.found.background == pytest.approx(1.0)
+
+
 def test_too_few_components_are_flagged_where_more_gain_much():
     release = fitted(APART, 1)
     assert release.misfit.shortfall < SHORTFALL and release.misfit.gain > GAIN
