@@ -300,6 +300,7 @@ def test_masked_rows_are_refused_and_labels_of_numpy_are_taken():
 KINDS = [("sketch", pd.DataFrame), ("slices", pl.DataFrame), ("histogram", pa.table), ("histogram", "array")]
 
 
+@pytest.mark.thorough(quick=["histogram-table", "histogram-array"])
 @pytest.mark.parametrize("method, kind", KINDS)
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
 def test_that_there_is_a_result_does_not_tell_of_a_rare_level(method, kind):

@@ -80,6 +80,7 @@ def test_data_frames_keep_their_names():
 PAIR = pd.DataFrame({"age": X[:, 0], "bmi": RNG.normal(size=1000)})
 
 
+@pytest.mark.thorough(quick=["pandas", "polars", "csv", "parquet", "blocks"])
 @pytest.mark.parametrize("kind", ["pandas", "polars", "csv", "parquet", "blocks", "blocks of parts"])
 def test_columns_of_data_frames_are_those_of_the_fit_or_refused(kind, tmp_path):
     PAIR.to_csv(tmp_path / "x.csv", index=False)

@@ -93,6 +93,7 @@ def test_rows_are_those_of_the_plain_model(data):
     np.testing.assert_allclose(second, first, rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_parameters_of_named_distributions_have_their_dimensions_in_any_order():
     factors = np.linalg.cholesky(PAIR.covariances)
     coords = {"cluster": range(2), "lab": ["a", "b"], "lab2": ["a", "b"], "obs": range(5)}

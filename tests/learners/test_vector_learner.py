@@ -62,6 +62,7 @@ def median_and_slope(rows):
     return np.array([np.median(x), np.polyfit(x, y, 1)[0]])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("share, told", [(0.0, False), (0.02, True)])
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
 def test_numbers_that_hang_on_far_rows_are_warned_of(share, told):

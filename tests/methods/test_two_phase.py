@@ -31,6 +31,7 @@ def records():
     return rng.normal(size=(N, 2)) @ [[1.0, 0.5], [0.0, 1.0]] + [1e4, -300.0]
 
 
+@pytest.mark.thorough(quick=["True"])
 @pytest.mark.parametrize("answers", [True, False])
 def test_it_finds_the_mixture_whether_or_not_the_crude_method_answers(records, answers, monkeypatch, tmp_path):
     def refuse(self, records, problem, **named):

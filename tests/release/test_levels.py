@@ -121,6 +121,7 @@ def test_one_known_seed_or_weaker_level_marks_the_whole():
     assert not seeded.private and not seeded.guarantee.private
 
 
+@pytest.mark.thorough
 def test_many_small_levels_leave_a_large_one_its_share():
     """Noisy numbers below 0 and above it cancel in their sum: cut at 0 one by one they would not."""
     found = fitted((1_500, *[2] * 40), delta=None, epsilon=0.5, n_cells=40, random_seed=3)

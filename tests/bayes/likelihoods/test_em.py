@@ -343,6 +343,7 @@ def test_evidence_in_a_model_is_finite_where_sampling_starts():
 
 
 # ------------------------------------------------------------------ the calibration study's kernels
+@pytest.mark.thorough(quick=["2-1"])
 @pytest.mark.parametrize("d, n_steps", [(1, 1), (1, 3), (2, 1), (2, 2)])
 def test_the_study_has_the_density_of_the_package(d, n_steps):
     rng = np.random.default_rng(3)

@@ -200,6 +200,7 @@ def test_the_package_offers_the_context():
     assert dpg.bayes.label_density is label_density
 
 
+@pytest.mark.thorough
 def test_copies_of_a_model_are_open_inside_label_density_and_shut_afterwards(model):
     # PyMC evaluates priors in a copy that it makes itself
     copy = model.copy()

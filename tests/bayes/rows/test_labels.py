@@ -188,6 +188,7 @@ def test_weights_that_are_no_probabilities_are_refused(weights):
         label_probs(draws, [[0.0]])
 
 
+@pytest.mark.thorough
 def test_draws_whose_features_are_in_another_order_than_those_of_the_release_are_refused():
     X = np.random.default_rng(1).normal([0.0, 50.0], [1.0, 5.0], (4000, 2))
     release = dpg.fit_gmm(pd.DataFrame(X, columns=["a", "b"]), 1, epsilon=1.0, delta=1e-6, random_seed=1)

@@ -118,6 +118,7 @@ def test_what_cannot_carry_transformations_says_so(released):
         dpg.gmm("y", released, observed=[ROWS[0], [0.0, 0.5, 0.0]], model=pm.Model())
 
 
+@pytest.mark.thorough
 def test_a_prior_with_named_dimensions_is_in_the_unit_of_the_records(released):
     """It was in the transformed one, in silence: 8.03 for an income of 3,000."""
     with pm.Model() as named:

@@ -383,6 +383,7 @@ def heaped(rows):
     return [rows.mean(), (rows % 1 == 0).mean(), most / len(rows)]
 
 
+@pytest.mark.thorough
 def test_numbers_that_never_differ_in_simulation_have_no_error(tmp_path):
     """They would be 0 and one in the size of a subset, give or take nothing, where .2 and .05 are true."""
     rng = np.random.default_rng(5)
@@ -471,6 +472,7 @@ def test_whatever_a_learner_says_the_sketch_is_not_lost(learner, tmp_path):
     assert dpg.resume(tmp_path / "c.json").to_dict() == release.to_dict()
 
 
+@pytest.mark.thorough
 def test_a_posterior_knows_which_component_is_which(release):
     """An anchored prior has components in an order of its own; the evidence is the same in any."""
     with pm.Model() as model:

@@ -54,13 +54,14 @@ def test_moves_go_on_as_long_as_the_objective_rises():
     assert climb(8, lambda fit: np.nan if fit == 15 else -abs(fit - 8.0))[0] == start
 
 
+@pytest.mark.thorough(quick=["histogram-2-1000-0"])
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
 @pytest.mark.parametrize(
     "method, d, n, seed",
     [
         ("histogram", 2, 1_000, 0),  # 40 records in a dozen bins; without moves .36, .38 and .48 are lost
         ("slices", 3, 5_000, 0),
-        pytest.param("slices", 4, 50_000, 1, marks=pytest.mark.thorough),  # no point of the cloud was near
+        ("slices", 4, 50_000, 1),  # no point of the cloud was near
     ],
 )
 def test_a_small_group_that_was_asked_for_is_found(method, d, n, seed):

@@ -90,6 +90,7 @@ def test_the_prior_of_several_columns_lets_sizes_differ():
     assert prior_about(start).sizes > 2 * prior_about(start).log_scales
 
 
+@pytest.mark.thorough(quick=["2"])
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
 @pytest.mark.parametrize("seed", range(3))
 def test_few_broad_records_around_narrow_groups_are_found(seed):

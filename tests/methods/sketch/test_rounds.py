@@ -119,7 +119,7 @@ def shapeless(kind, n, d, rng):
     }[kind]
 
 
-@pytest.mark.thorough(quick=["accepted-corners"])
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["normal", "heavy", "on a line", "corners"])
 @pytest.mark.parametrize("rejected", [False, True], ids=["accepted", "rejected"])
 def test_noise_alone_never_costs_the_release(kind, rejected, judge):

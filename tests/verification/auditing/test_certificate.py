@@ -169,6 +169,7 @@ def test_a_turned_verdict_and_changed_words_are_found(name):
             assert [problem.split(":")[0] for problem in verification.problems] == expected
 
 
+@pytest.mark.thorough(quick=["bits-fixed", "pair-fixed", "curve-fixed", "pair-sequential"])
 @pytest.mark.parametrize("sequential", [False, True], ids=["fixed", "sequential"])
 @pytest.mark.parametrize(
     "claim", [{"epsilon": 1.0}, {"profile": GDP(1.0)}, {"epsilon": 1.0, "level": "bit"}], ids=["pair", "curve", "bits"]
@@ -653,6 +654,7 @@ def test_of_two_audits_one_has_the_certificate(tmp_path, monkeypatch, capsys):
     assert main(failing) == 2 and not (tmp_path / "d.json").exists()
 
 
+@pytest.mark.thorough(quick=["closed"])
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
 @pytest.mark.parametrize("reader", ["full", "closed"])
 def test_a_certificate_is_kept_where_its_audit_cannot_be_printed(reader, tmp_path):
@@ -673,6 +675,7 @@ def test_a_certificate_is_kept_where_its_audit_cannot_be_printed(reader, tmp_pat
     assert verify(json.loads((tmp_path / "fair.json").read_text())).holds
 
 
+@pytest.mark.thorough(quick=["1"])
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_what_a_mechanism_prints_is_no_part_of_the_result(jobs, tmp_path):
     """In whatever process, and past Python's own standard output."""

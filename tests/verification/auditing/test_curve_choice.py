@@ -77,6 +77,7 @@ def test_runs_that_the_claim_lets_be_apart_are_not_surely_apart():
         assert _apart(score, coins, claim, (True, True), 1_866, 0.05)[0] == share
 
 
+@pytest.mark.thorough
 def test_a_leak_in_some_runs_is_found_beside_sound_noise():
     def leaking(data, n_samples, rng):
         outputs = rng.normal(size=n_samples)

@@ -757,6 +757,7 @@ def test_what_a_mechanism_prints_and_raises_leaves_the_result_alone(capsys):
     assert "ValueError: two lines \\x1b[31m\n" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_workers_have_randomness_of_their_own_where_a_module_sets_a_seed():
     """They are seeded anew after the module is imported, and so are the two processes that are looked at before."""
     assert any("elsewhere" in note for note in run(noisy, n_jobs=2).notes)

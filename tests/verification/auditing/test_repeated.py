@@ -209,6 +209,7 @@ def run_many(mechanism):
     return audit(mechanism, 0.0, 1.0, epsilon=1.0, n_samples=200, rng=np.random.default_rng(1))
 
 
+@pytest.mark.thorough
 def test_classes_made_in_the_mechanism_are_one_class():
     def makes(kind):
         def mechanism(data, rng):

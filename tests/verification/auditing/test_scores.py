@@ -402,6 +402,7 @@ def equal_now_and_then(n_columns):
     return mechanism
 
 
+@pytest.mark.thorough(quick=["6"])
 @pytest.mark.parametrize("n_columns", [6, 20])
 def test_equal_numbers_are_seen_beside_their_bits(n_columns):
     """What is made of the bits comes again in every run, and hid that a number of the run does."""

@@ -21,6 +21,7 @@ def warnings_of(rows, seed):
     return dpg.fit_gmm(rows, 3, method="sketch", **settings).warnings
 
 
+@pytest.mark.thorough(quick=["15.0"])
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
 @pytest.mark.parametrize("deviation", [15.0, 30.0])
 def test_a_broad_component_of_few_records_without_bounds_is_told(deviation):
@@ -29,6 +30,7 @@ def test_a_broad_component_of_few_records_without_bounds_is_told(deviation):
         assert any(TOLD in text for text in warnings_of(records(seed, 3, 0.05, deviation, 11_000), seed))
 
 
+@pytest.mark.thorough(quick=["2"])
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_components_of_known_width_are_not_told(d):

@@ -151,6 +151,7 @@ def small_group(seed, d, width, far):
     return release, np.abs(release.means - far).max(axis=1).min() < 1.0
 
 
+@pytest.mark.thorough
 def test_whole_fits_in_two_columns_have_a_component_for_a_small_group_far_away():
     """Seeded; before every place was looked at it was in none, in silence, or said to be maybe noise."""
     for seed in range(2):

@@ -86,6 +86,7 @@ def test_a_weight_is_that_of_the_fit_times_its_probability(clean, monkeypatch, g
     assert found.weights.sum() + found.background == pytest.approx(1)
 
 
+@pytest.mark.thorough
 def test_a_broad_cluster_is_no_background():
     """A fit in which two components share one cluster, and the background stands for the broad one."""
     rng = np.random.default_rng(3)
@@ -101,6 +102,7 @@ def test_a_broad_cluster_is_no_background():
     assert not found.rejected and np.sort(found.mixture.weights) == pytest.approx([0.4, 0.6], abs=0.05)
 
 
+@pytest.mark.thorough
 def test_the_background_becomes_a_component_where_two_others_are_one(monkeypatch):
     """Starts alone, without their fits: of all pairs the two halves of the narrow cluster are merged."""
     rng = np.random.default_rng(3)

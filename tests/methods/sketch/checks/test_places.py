@@ -171,6 +171,7 @@ def test_right_mixtures_are_hardly_ever_said_to_lack_records():
     )
 
 
+@pytest.mark.thorough
 def test_a_small_group_far_away_is_found_where_the_bounds_are_narrowed_without_it():
     """Whole fits, seeded: 180 of 40,000 records, fewer than hold the search up; the waves alone have them near 26."""
     found = 0

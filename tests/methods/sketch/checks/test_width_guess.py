@@ -61,6 +61,7 @@ def test_another_density_counts_where_it_differs_and_fits_as_well(monkeypatch):
     assert not told(truth, nearly_the_same)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
 def test_two_narrow_groups_in_place_of_a_wide_one_are_told_until_waves_are_fine_enough():
     """The misfit is .5, and a total variation of .3 went without a word; with waves four times as fine it is .04."""
@@ -77,6 +78,7 @@ def test_nothing_is_told_of_one_component_of_any_width_between_wide_ones(deviati
     assert fit([-1_500.0, 0.0, 1_500.0], [400.0, deviation, 400.0], weights=[0.3, 0.4, 0.3])[1] < 0.1
 
 
+@pytest.mark.thorough(quick=["200.0"])
 @pytest.mark.filterwarnings("error::pm_dpgmm.FitWarning")
 @pytest.mark.parametrize("deviation", [100.0, 200.0])
 def test_nothing_is_told_where_the_number_was_chosen_and_a_spare_component_would_always_fit(deviation):
