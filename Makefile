@@ -7,7 +7,7 @@
 # Each makes its own virtual environment when it is missing, from hashed versions, with the newest of Python 3.13, 3.12
 # and 3.11 that is there (make test PYTHONS=3.11: another). Needs make and a C++ compiler.
 # make test-oldest  the part that depends on PyMC, on files and on the audit core, with Python 3.11 and the oldest
-#                   version of every direct dependency that pyproject.toml allows
+#                   version of every direct dependency that pyproject.toml allows; PART=2/4: of its thorough ones a quarter
 
 # The first of these versions that runs: a name on the path may be a shim of pyenv for a version that is not active.
 PYTHONS ?= 3.13 3.12 3.11
@@ -70,13 +70,17 @@ OLDEST_TESTS = $(patsubst %,tests/bayes/%,prior rows starts) $(wildcard tests/ba
 # depend on versions, and make test-all has them
 OLDEST_QUICK = $(patsubst %,tests/bayes/%,compiled likelihoods parameters) $(patsubst %,tests/test_%.py,docs estimator fit) \
 	tests/cli/test_main.py $(patsubst %,tests/release/test_%.py,fit_check plots release) \
-	$(patsubst %,tests/verification/%,auditing profile references test_multiplicity.py test_pytest_plugin.py)
+	$(filter-out $(ARITHMETIC),$(wildcard tests/verification/auditing/test_*.py)) \
+	$(patsubst %,tests/verification/%,auditing/features profile references test_multiplicity.py test_pytest_plugin.py)
+# of the audits, what are binomials and JSON
+ARITHMETIC = $(patsubst %,tests/verification/auditing/test_%.py,certificate curve_certificate guessing curve_guessing \
+	one_run one_run_guessing)
 OLDEST_WARNINGS = -W ignore::DeprecationWarning -W ignore::FutureWarning
 
 # what old releases of dependencies deprecate in newer ones of theirs is no fault of ours
 oldest: $(KERNELS)
 	@$(BIN)/python -c 'import sys; v = "%d.%d" % sys.version_info[:2]; sys.exit("Python $(OLDEST) is needed, found " + v if v != "$(OLDEST)" else 0)'
-	$(PYTEST) $(OLDEST_WARNINGS) $(OLDEST_TESTS)
+	$(PYTEST) $(OLDEST_WARNINGS) $(OLDEST_TESTS) $(if $(PART),--part $(PART))
 	$(PYTEST) $(OLDEST_WARNINGS) -m "not thorough" $(OLDEST_QUICK)
 
 lint: $(STAMP)

@@ -261,8 +261,11 @@ def _claims(options: argparse.Namespace) -> int:
         print(json_text(fields | {"claims": [outcome.as_dict() for outcome in outcomes]}))
     else:
         print_claims(outcomes)
+        checked = [outcome for outcome in outcomes if outcome.claim.check is not None]
+        confirmed = sum(outcome.right for outcome in checked)
+        unchecked = f", {len(outcomes) - len(checked)} not checkable" if len(outcomes) > len(checked) else ""
         print(
-            f"{len(outcomes) - len(wrong)} of {len(outcomes)} verdicts confirmed."
+            f"{confirmed} of {len(checked)} verdicts confirmed{unchecked}."
             " A search that finds no violation is no proof."
         )
     return int(bool(wrong))

@@ -103,7 +103,9 @@ def audit(
         ``mechanism(data, n_samples, rng)`` returns ``n_samples`` independent runs: a numeric array with first axis
         ``n_samples``, or a tuple of such arrays, one per part of the output. A row of NaN is the failure symbol;
         infinities are allowed. Outputs of varying size are padded with NaN by the caller. Refused is what would go
-        unseen: floats of more than 64 bits, integers beyond 2^53, masked or labelled arrays, text, objects. An object
+        unseen: floats of more than 64 bits, integers beyond 2^53, masked or labelled arrays, text, objects. Of arrays
+        of other libraries (with ``__dlpack__``) and of mapped files the numbers are looked at, nothing beside them.
+        What two columns tell together is looked for in up to 10,000, by the square of their number. An object
         does a costly deterministic part once per data set: ``state = prepare(data)``, then
         ``sample(state, n_samples, rng)``. A mechanism that runs once, ``mechanism(data, rng)``: see `repeated`.
     x, x_neighbour : any

@@ -11,6 +11,7 @@ from verification._arguments import shown
 from verification.auditing.data_digest import NoDigest, digest
 
 EXACT = 2**53  # integers up to it are doubles
+BESIDE = ("name", "attrs")  # of a series or a frame, which ``equals`` does not compare
 CHANGED = "{who} must leave its data as they are, got other data after {when} (a cache within them counts); copy them"
 
 
@@ -54,7 +55,9 @@ def same_data(x: Any, x_neighbour: Any) -> bool:
     if not callable(equals):
         return False
     try:
-        return equals(x_neighbour) is True
+        return equals(x_neighbour) is True and all(
+            getattr(x, label, None) == getattr(x_neighbour, label, None) for label in BESIDE
+        )
     except Exception:  # whatever a foreign method raises
         return False
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from verification.auditing.rounding import rounded_down, rounded_up, to_nearest
+
 if TYPE_CHECKING:
     from verification.auditing.curve_result import CurveAuditResult
     from verification.auditing.result import AuditResult
@@ -16,17 +18,17 @@ def plot_bound(result: AuditResult, ax: Any = None) -> Any:
     """Bars of epsilon: what is certified, what was claimed, and what this audit would have caught."""
     ax = _axes(ax)
     rows = [
-        ("claimed", result.epsilon, "C0"),
-        ("certified: at least", result.epsilon_lower, "C3" if result.refuted else "0.6"),
-        ("would have caught", result.detection_limit, "0.85"),
+        ("claimed", result.epsilon, to_nearest, "C0"),
+        ("certified: at least", result.epsilon_lower, rounded_down, "C3" if result.refuted else "0.6"),
+        ("would have caught", result.detection_limit, rounded_up, "0.85"),
     ]
-    finite = [value for _, value, _ in rows if math.isfinite(value)]
+    finite = [value for _, value, *_ in rows if math.isfinite(value)]
     edge = 1.25 * max(finite)
-    for place, (_, value, colour) in enumerate(rows[::-1]):
+    for place, (_, value, text, colour) in enumerate(rows[::-1]):
         ax.barh(place, min(value, edge), color=colour)
-        ax.annotate(f" {value:.3g}", (min(value, edge), place), va="center")
+        ax.annotate(f" {text(value)}", (min(value, edge), place), va="center")
     ax.axvline(result.epsilon, color="C0", lw=1, ls="--")
-    ax.set_yticks(range(len(rows)), [name for name, _, _ in rows[::-1]])
+    ax.set_yticks(range(len(rows)), [name for name, *_ in rows[::-1]])
     at = f" at delta = {result.delta:g}" if result.delta > 0 else ""
     ax.set(xlabel=f"epsilon{at}", xlim=(0, 1.2 * edge), title=_verdict(result.refuted))
     return ax

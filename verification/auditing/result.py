@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification.auditing.features.bit_planes import NOT_BITS
-from verification.auditing.features.column_pairs import NOT_SHARED_NOISE, SHARED_NOISE
+from verification.auditing.features.column_pairs import NOT_SHARED_NOISE, NOT_TOGETHER, SHARED_NOISE
 from verification.auditing.features.phases import NOT_GRIDS
 from verification.auditing.rounding import rounded_down, to_nearest
 from verification.auditing.scores import NOT_REGIONS, REGIONS
@@ -35,6 +35,7 @@ AS_RUNS_COME = (
 )
 CURVE_RARE = "; rare leaks, in one run of six or fewer, less"
 TAILS = "the tails of single columns"
+TOGETHER = "sums, differences and products of columns"
 REPEATED = "values that repeat (where all do, in forty runs or more each)"
 GRIDS = (
     "what numbers leave when divided by 1, or by the step of their grid (a whole multiple of a power of two or ten, or"
@@ -42,7 +43,7 @@ GRIDS = (
 )
 BY_VALUE = (
     TAILS,
-    "sums, differences and products of columns",
+    TOGETHER,
     SHARED_NOISE,
     REGIONS,
     "failures and infinities",
@@ -57,6 +58,7 @@ BY_BIT = (
 )
 UNLOOKED: dict[str, tuple[str, ...]] = {  # notes, and the kinds that they take back
     NOT_SHARED_NOISE: (SHARED_NOISE,),
+    NOT_TOGETHER: (TOGETHER,),
     NOT_REGIONS: (REGIONS,),
     NOT_GRIDS: (GRIDS,),
     NOT_BITS: BY_BIT,

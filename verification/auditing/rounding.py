@@ -1,11 +1,11 @@
-"""Certified lower bounds as text: rounded down, since a bound that is printed above what is certified is none."""
+"""Certified bounds as text, rounded outwards: a lower bound that is printed above what is certified is none."""
 
 from __future__ import annotations
 
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 DIGITS = 4
-_DOWN = Context(prec=DIGITS, rounding=ROUND_FLOOR)
+_DOWN, _UP = (Context(prec=DIGITS, rounding=towards) for towards in (ROUND_FLOOR, ROUND_CEILING))
 
 
 def rounded_down(bound: float) -> str:
@@ -15,6 +15,15 @@ def rounded_down(bound: float) -> str:
     ('1.234', '2.999', 'inf')
     """
     return to_nearest(float(_DOWN.create_decimal_from_float(float(bound))))
+
+
+def rounded_up(bound: float) -> str:
+    """Four digits that are no smaller than the upper bound.
+
+    >>> rounded_up(0.12341), rounded_up(0.99999), rounded_up(float("inf"))
+    ('0.1235', '1', 'inf')
+    """
+    return to_nearest(float(_UP.create_decimal_from_float(float(bound))))
 
 
 def to_nearest(number: float) -> str:

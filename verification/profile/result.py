@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from verification._arguments import check_delta, check_real, shown
 from verification.auditing.bisection import bracket
 from verification.auditing.result import in_words
+from verification.auditing.rounding import rounded_down, rounded_up
 from verification.profile.band import odds_of
 from verification.profile.points import delta_bound, epsilon_bound
 from verification.profile.ratio_calibration import Calibration
@@ -105,10 +106,10 @@ class MeasuredProfile:
         return plain | {"notes": list(self.notes), "calibration": self.calibration.as_dict()}
 
     def __str__(self) -> str:
-        points = [self.epsilons[i] for i in np.unique(np.linspace(0, self.epsilons.size - 1, 5).astype(int))]
+        points = [f"{self.epsilons[i]:.3g}" for i in np.unique(np.linspace(0, self.epsilons.size - 1, 5).astype(int))]
+        bands = [(point, *self.band(float(point))) for point in points]  # at the epsilon that is printed
         band = "; ".join(
-            f"delta({point:.3g}) in [{float(self.delta_lower(point)):.3g}, {float(self.delta_upper(point)):.3g}]"
-            for point in points
+            f"delta({point}) in [{rounded_down(low.max())}, {rounded_up(high.max())}]" for point, low, high in bands
         )
         notes = in_words(self.notes)
         sound = f"privacy profile of this pair from {self.n_samples:,} runs (error probability {self.false_alarm:g})"

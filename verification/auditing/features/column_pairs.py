@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
@@ -17,6 +18,8 @@ MAX_PRODUCTS = 12  # columns up to which all pairwise products are formed
 MOST_PAIRS = 24  # of which products are formed, of more columns
 MOST_SHARING = 128  # pairs of which differences are formed, and sums
 WORK = 200_000_000  # runs times pairs of columns that are looked at
+MOST_TOGETHER = 10_000  # columns of which pairs are looked at: seconds, and their number is squared
+STRIP = 4_000_000  # pairs at a time
 SHARED = 0.7  # correlation from which two columns are taken to share noise
 SMALL, ROUNDING = 0.1, 1e-12  # standard deviations, as shares of the largest, between which a direction is kept
 MOST_DIRECTIONS = 48
@@ -44,20 +47,28 @@ NOT_ALL_PAIRS, NOT_PEAKED = (
     f"{sharing}, and of more than {MAX_PRODUCTS} columns products of those that tell by a product alone"
     for sharing in (" or share noise in some runs", " (not of those that share noise in some runs only)")
 )
+NOT_TOGETHER = f"what two columns tell together was not looked for: there were more than {MOST_TOGETHER:,}"
 
 
-def unlooked(n_columns: int, *, directions: bool, peaks: bool) -> tuple[str, ...]:
-    """Notes to a pass: what of ``n_columns`` together was not looked at, sums in all ``directions``, or ``peaks``."""
+def unlooked(n_columns: int, *, directions: bool, peaks: bool, together: bool = True) -> tuple[str, ...]:
+    """Notes to a pass: what of ``n_columns`` was not looked at, sums in all ``directions``, ``peaks`` or ``together``.
+
+    ``together``: whether there were few enough columns, with those made of them, for pairs.
+    """
     notes = () if directions else (NOT_SHARED_NOISE,)
     if n_columns <= MAX_PAIRED:
         return notes
+    if not together:
+        return (*notes, NOT_TOGETHER)
     return (*notes, NOT_ALL_PAIRS if peaks else NOT_PEAKED)
 
 
 def joined(*unlooked: tuple[str, ...]) -> tuple[str, ...]:
     """Notes to a pass of which parts were learned on different runs, each note once; the stronger of two alike."""
     found = dict.fromkeys(note for notes in unlooked for note in notes)
-    return tuple(note for note in found if note != NOT_ALL_PAIRS or NOT_PEAKED not in found)
+    weaker = {NOT_PEAKED: {NOT_ALL_PAIRS}, NOT_TOGETHER: {NOT_ALL_PAIRS, NOT_PEAKED}}
+    said = set().union(*(weaker.get(note, set()) for note in found))
+    return tuple(note for note in found if note not in said)
 
 
 def difference_pairs(z: FloatArray, n_numbers: int) -> Pairs:
@@ -70,21 +81,30 @@ def difference_pairs(z: FloatArray, n_numbers: int) -> Pairs:
     if d <= MAX_PAIRED:
         return tuple(combinations(range(d), 2))
     few = tuple(combinations(range(n_numbers), 2)) if n_numbers <= MAX_PAIRED else ()
-    alike = _products(_centred(z), None) - np.eye(d)
-    best = np.argmax(alike, axis=1)
-    value = alike[np.arange(d), best]
-    order = [j for j in np.argsort(-value, kind="stable") if value[j] > SHARED]
-    pairs = dict.fromkeys((min(int(j), int(best[j])), max(int(j), int(best[j]))) for j in order)
-    return tuple(dict.fromkeys((*few, *tuple(pairs)[:MOST_SHARING])))
+    return tuple(dict.fromkeys((*few, *_most_alike(z, 1.0))))
 
 
 def sum_pairs(z: FloatArray) -> Pairs:
     """Columns whose sum is formed: each with the one it is most opposed to, where they share noise with two signs."""
-    alike = _products(_centred(z), None)
-    worst = np.argmin(alike, axis=1)
-    value = alike[np.arange(z.shape[1]), worst]
-    order = [j for j in np.argsort(value, kind="stable") if value[j] < -SHARED]
-    pairs = dict.fromkeys((min(int(j), int(worst[j])), max(int(j), int(worst[j]))) for j in order)
+    return _most_alike(z, -1.0)
+
+
+def _most_alike(z: FloatArray, sign: float) -> Pairs:
+    """Each column with the one that ``sign`` times itself follows most, where that is by SHARED; the closest first."""
+    d = z.shape[1]
+    if not 2 <= d <= MOST_TOGETHER:
+        return ()
+    signs = _centred(z)
+    size = np.sqrt(np.maximum((signs**2).mean(axis=0), 1e-12))
+    best, value = np.zeros(d, dtype=int), np.zeros(d)
+    for strip in _strips(d):
+        alike = sign * (signs[:, strip].T @ signs) / len(signs) / np.outer(size[strip], size)
+        own = np.arange(len(alike))
+        alike[own, strip.start + own] = -np.inf
+        best[strip] = np.argmax(alike, axis=1)
+        value[strip] = alike[own, best[strip]]
+    order = [j for j in np.argsort(-value, kind="stable") if value[j] > SHARED]
+    pairs = dict.fromkeys((min(int(j), int(best[j])), max(int(j), int(best[j]))) for j in order)
     return tuple(pairs)[:MOST_SHARING]
 
 
@@ -192,18 +212,36 @@ def product_pairs(z: FloatArray, label: BoolArray, n_numbers: int) -> tuple[Pair
     the one that tells: the second pairs are given to the simplest one, too.
     """
     d = z.shape[1]
-    signs = _centred(z)
-    y = label - label.mean()
-    n = min(len(y), _rows(d))
-    strength = np.triu(np.abs(_products(signs, y)), 1) * np.sqrt(n) / max(float(y[:n].std()), 1e-12)
-    least = LEAST_Z if d > MAX_PRODUCTS else float(special.ndtri(1 - LUCK / max(1, d * (d - 1))))
-    first, second = np.nonzero(strength > least)
-    order = np.argsort(-strength[first, second], kind="stable")[:MOST_PAIRS]
-    telling = tuple((int(first[k]), int(second[k])) for k in order)
+    telling = _telling(z, label) if d <= MOST_TOGETHER else ()
     if d <= MAX_PRODUCTS:
         return tuple(combinations(range(d), 2)), telling
     few = tuple(combinations(range(n_numbers), 2)) if n_numbers <= MAX_PRODUCTS else ()
     return tuple(dict.fromkeys((*few, *telling))), telling
+
+
+def _telling(z: FloatArray, label: BoolArray) -> Pairs:
+    d = z.shape[1]
+    signs, y = _centred(z), label - label.mean()
+    n = len(signs)
+    least = LEAST_Z if d > MAX_PRODUCTS else float(special.ndtri(1 - LUCK / max(1, d * (d - 1))))
+    unit = np.sqrt(n) / max(float(y[:n].std()), 1e-12)
+    squares, weighted = signs**2, signs * y[:n, None]
+    found, strengths = np.zeros((0, 2), dtype=int), np.zeros(0)
+    for strip in _strips(d):
+        size = np.sqrt(np.maximum(squares[:, strip].T @ squares / n, 1e-12))
+        strength = np.triu(np.abs(signs[:, strip].T @ weighted / n / size), 1 + strip.start) * unit
+        first, second = np.nonzero(strength > least)
+        strengths = np.concatenate([strengths, strength[first, second]])
+        found = np.concatenate([found, np.column_stack([strip.start + first, second])])
+        order = np.argsort(-strengths, kind="stable")[:MOST_PAIRS]
+        found, strengths = found[order], strengths[order]
+    return tuple((int(one), int(other)) for one, other in found)
+
+
+def _strips(d: int) -> Iterator[slice]:
+    """Of d columns, with all of which those of a strip are paired."""
+    step = max(1, STRIP // max(d, 1))
+    return (slice(start, min(start + step, d)) for start in range(0, d, step))
 
 
 def _rows(d: int) -> int:
@@ -214,13 +252,3 @@ def _centred(z: FloatArray) -> FloatArray:
     """Columns of mean 0 in (-1, 1), so that no outlier decides."""
     squeezed = np.tanh(z[: _rows(z.shape[1])] / 2)
     return np.asarray(squeezed - squeezed.mean(axis=0))
-
-
-def _products(signs: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """Means of weights times products of two columns, in units of the size of the products; shape (d, d)."""
-    n = len(signs)
-    if weights is None:
-        size = np.sqrt(np.maximum((signs**2).mean(axis=0), 1e-12))
-        return np.asarray(signs.T @ signs / n / np.outer(size, size))
-    size = np.sqrt(np.maximum((signs**2).T @ signs**2 / n, 1e-12))
-    return np.asarray(signs.T @ (signs * weights[:n, None]) / n / size)
