@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ def fit_levels(
     columns = None if columns is None else listed_names(columns)
     if isinstance(by, str) and by in (columns or ()):
         raise ValueError(f"columns must be of numbers, without that of categories, got {by!r} among them")
-    if isinstance(X, (str, Path)):
+    if isinstance(X, (str, os.PathLike)):
         X = table_of_file(Path(X), by, found, columns)
     name, labels, wanted = labelled(X, by, columns)
     places = places_of(labels, found, "by")

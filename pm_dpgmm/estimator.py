@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -198,4 +198,5 @@ def _has_names(X: Any) -> bool:
         X = X.source
         X = X[0] if isinstance(X, (list, tuple)) else X  # parts have the same columns
     labels = labels_of(X)
-    return isinstance(X, (str, Path)) or (labels is not None and all(isinstance(label, str) for label in labels))
+    named = labels is not None and all(isinstance(label, str) for label in labels)
+    return named or isinstance(X, (str, os.PathLike))

@@ -24,6 +24,7 @@ from pm_dpgmm.files.pickling import by_constructor
 
 LOG_2PI = math.log(2 * math.pi)
 SAMPLED_TOGETHER = 4096  # rows
+AT_ONCE = 2**20  # densities of components at rows: 8 MB, and several times as much on the way
 NEARER, MOST_STEPS_NEARER = 1e-50, 4  # of the distance of a row whose squared distances overflow, again and again
 
 
@@ -109,7 +110,12 @@ class Mixture:
 
         Columns count by place: a mixture knows no names, ``Release.log_density`` does.
         """
-        return np.asarray(logsumexp(self.component_log_densities(points), b=self.weights, axis=1))
+        points = _as_points(points, self.n_features)
+        result, step = np.empty(len(points)), max(1, AT_ONCE // self.n_components)
+        for start in range(0, len(points), step):
+            some = slice(start, start + step)
+            result[some] = logsumexp(self.component_log_densities(points[some]), b=self.weights, axis=1)
+        return result
 
     def responsibilities(self, points: ArrayLike) -> FloatArray:
         """Posterior probability of each component for every row of ``points``, shape (N, K).

@@ -6,16 +6,14 @@ Proof: blocks.md.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from pm_dpgmm._arguments import FloatArray, check_count, shown
 from pm_dpgmm.records.columns import check_in_memory, check_two_dimensional, numbers_of
@@ -28,8 +26,7 @@ from pm_dpgmm.records.feature_names import (
     names_of_records,
 )
 from pm_dpgmm.records.reading import check_finite, check_varies, chosen_columns, computed
-
-MOST_COMPARED = 10_000  # steps of a search for memory that two arrays have in common
+from pm_dpgmm.records.rows_twice import check_apart
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -45,13 +42,13 @@ class RecordBlocks:
     X : array (N, D) or (N,), memmap, DataFrame, DataArray, Arrow table, Dask array or frame, path, or list of these
         The records, one row per person. A path is a .csv file (with a header), a .parquet file, or a folder of .parquet
         files and of nothing else, but for what begins with . and files that begin with _; no file or array may be there
-        twice. In a list every part is a table of two dimensions or a path, with the same columns; a list of anything
-        else is a list of rows. Not copied: X must hold the same rows as long as the blocks are in use. Dask partitions
-        are computed at every iteration; store or persist what is expensive. A .parquet file is read about ten times as
-        fast as a .csv file.
+        twice, nor rows that two tables share without a copy. In a list every part is a table of two dimensions or a
+        path, with the same columns; a list of anything else is a list of rows. Not copied: X must hold the same rows as
+        long as the blocks are in use. Dask partitions are computed at every iteration; store or persist what is
+        expensive. A .parquet file is read about ten times as fast as a .csv file.
     columns : sequence of str, optional
-        Columns to use, in this order, by public choice; others may hold anything. Of arrays, which have no names, the
-        names of all their columns. All by default.
+        Columns to use, in this order, by public choice; others may hold anything (in a .csv file, any text in
+        UTF-8). Of arrays, which have no names, the names of all their columns. All by default.
     rows_per_block : int
         No block has more rows.
 
@@ -172,7 +169,7 @@ def _named(file: Path | None) -> Iterator[None]:
 
 def _pieces(source: Any, n_rows: int, columns: Sequence[str] | None, *, one_of_many: bool = False) -> Iterator[Piece]:
     """At most ``n_rows`` rows, one piece after the other; unchecked."""
-    if isinstance(source, (str, Path)):
+    if isinstance(source, (str, os.PathLike)):
         files = _files(Path(source))
         for file in files:
             name = file if one_of_many or len(files) > 1 else None
@@ -200,7 +197,7 @@ def _pieces(source: Any, n_rows: int, columns: Sequence[str] | None, *, one_of_m
 
 def _placed(source: Any) -> Any:
     """The same with absolute paths, links kept."""
-    if isinstance(source, (str, Path)):
+    if isinstance(source, (str, os.PathLike)):
         return Path(os.path.abspath(source))
     if _is_list_of_tables(source):
         return [_placed(part) for part in source]
@@ -211,44 +208,13 @@ def _check_once(source: Any) -> None:
     """Raise if a file is there twice, under whatever names, or an array: its people would count twice, at one price."""
     seen: dict[tuple[int, int], Path] = {}
     parts = source if _is_list_of_tables(source) else [source]
-    _check_apart([None if isinstance(part, (str, Path)) else part for part in parts])
+    check_apart([None if isinstance(part, (str, os.PathLike)) else part for part in parts])
     for part in parts:
-        for file in _files(Path(part)) if isinstance(part, (str, Path)) else ():
+        for file in _files(Path(part)) if isinstance(part, (str, os.PathLike)) else ():
             found = file.stat()
             first = seen.setdefault((found.st_dev, found.st_ino), file)
             if first is not file:
                 raise ValueError(f"X must have every file once, got {str(file)!r} after {str(first)!r}, the same file")
-
-
-def _check_apart(tables: list[Any]) -> None:
-    """Raise if one object is there twice, or arrays have memory in common; None is a file, which the disk compares."""
-    pairs = itertools.chain(_same(tables), _overlapping(tables))
-    found = next(pairs, None)
-    if found is not None:
-        raise ValueError(f"X must have every row once, got rows of table {min(found)} again in table {max(found)}")
-
-
-def _same(tables: list[Any]) -> Iterator[tuple[int, int]]:
-    """Places of one object that is not empty."""
-    firsts: dict[int, int] = {}
-    for i, table in enumerate(tables):
-        n_rows = getattr(table, "shape", (0,))[0]  # a Dask frame does not know its own
-        first = firsts.setdefault(id(table), i)
-        if first != i and not (isinstance(n_rows, int) and n_rows == 0):
-            yield first, i
-
-
-def _overlapping(tables: list[Any]) -> Iterator[tuple[int, int]]:
-    """Places of arrays with memory in common: each is compared with those before it that reach as far."""
-    arrays = [(i, table) for i, table in enumerate(tables) if isinstance(table, np.ndarray) and table.size]
-    reaching: list[tuple[int, int]] = []
-    for low, high, i in sorted((*byte_bounds(table), i) for i, table in arrays):
-        reaching = [(end, j) for end, j in reaching if end > low]
-        for _, j in reaching:
-            with suppress(np.exceptions.TooHardError):
-                if np.shares_memory(tables[j], tables[i], max_work=MOST_COMPARED):
-                    yield j, i
-        reaching.append((high, i))
 
 
 def _is_list_of_tables(source: Any) -> bool:
@@ -257,7 +223,7 @@ def _is_list_of_tables(source: Any) -> bool:
 
 def _is_table(part: Any) -> bool:
     shape = getattr(part, "shape", None)
-    return isinstance(part, (str, Path)) or (isinstance(shape, tuple) and len(shape) == 2)
+    return isinstance(part, (str, os.PathLike)) or (isinstance(shape, tuple) and len(shape) == 2)
 
 
 def _slices(

@@ -122,7 +122,10 @@ def arrow_values(column: Any) -> Any:
     """An Arrow column as a NumPy array of the type that the column declares; a dictionary's as that of its values."""
     if hasattr(column.type, "index_type"):
         column = column.cast(column.type.value_type)
-    return column.to_numpy(zero_copy_only=False)
+    try:
+        return column.to_numpy(zero_copy_only=False)
+    except NotImplementedError:  # of Arrow: types for which there is nothing in NumPy, such as unions
+        raise TypeError(_other_types(None)) from None
 
 
 def floats_of(values: Any, *, name: str | None = None) -> FloatArray:

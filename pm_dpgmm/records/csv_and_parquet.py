@@ -40,7 +40,8 @@ def file_blocks(path: Path, *, n_rows: int = ROWS, columns: Sequence[str] | None
     n_rows : int
         The numbers do not depend on it.
     columns : sequence of str, optional
-        Columns to read, in this order; others may hold anything. All by default.
+        Columns to read, in this order; others may hold anything, in a .csv file any text in UTF-8 of up to 131,072
+        characters. All by default.
 
     Yields
     ------

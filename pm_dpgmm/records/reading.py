@@ -5,6 +5,7 @@ Errors about values (a NaN, a constant column) are for the curator who holds the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def read_records(
         If a .parquet file is given and pyarrow is not installed.
     """
     names: tuple[str, ...] | None
-    if isinstance(X, (str, Path)):
+    if isinstance(X, (str, os.PathLike)):
         blocks, found = zip(*file_blocks(Path(X), columns=columns), strict=True)
         records, names = np.concatenate(blocks), found[0]
     else:
@@ -187,9 +188,10 @@ def _has_columns(bounds: Any, names: Sequence[str]) -> bool:
     ValueError where rows and columns are, and where neither are and 2 x 2 numbers do not show which way round they are.
     """
     columns, rows = column_labels(bounds, names), axis_labels(bounds, 0, names)
+    two_by_two = len(names) == 2 and rows is None and getattr(bounds, "shape", ()) == (2, 2)
+    as_ends = tuple(column.strip().lower() for column in columns) in ENDS
     if not set(columns) & set(names):
-        two_by_two = len(names) == 2 and rows is None and getattr(bounds, "shape", ()) == (2, 2)
-        if columns and two_by_two and tuple(column.strip().lower() for column in columns) not in ENDS:
+        if columns and two_by_two and not as_ends:
             raise ValueError(
                 f"bounds must have the columns {shown(tuple(names))}, or 'low' and 'high', or names for its rows, got"
                 f" {shown(columns)}: which way round two by two numbers are to be read does not show"
@@ -200,6 +202,11 @@ def _has_columns(bounds: Any, names: Sequence[str]) -> bool:
         raise ValueError(
             f"bounds must be a dict by name of column, got a table of which rows and columns are both named"
             f" {shown(tuple(names))}"
+        )
+    if two_by_two and as_ends:
+        raise ValueError(
+            f"bounds must be a dict by name of column, got a table of which the columns {shown(columns)} may be ends or"
+            " columns of X, which has these names, too"
         )
     return not of_rows
 

@@ -22,7 +22,8 @@ from pm_dpgmm.release.uncertainty import band
 
 BAND_DRAWS = 300
 PALE_POINTS = 40  # of an ellipse that is one of many
-NARROW = 61  # points across a component that meets fewer of the equal steps
+NARROW, FEWEST = 61, 7  # points across a component that meets fewer of the equal steps: so many, or as many as fit
+MOST_OWN, MOST_OWN_OF_PAIR = 6_000, 800  # points of components' own on an axis; of a pair every one meets every other
 
 
 def column_places(release: Released, features: Sequence[int | str], words: str) -> list[Any]:
@@ -110,7 +111,10 @@ def contours(ax: Any, mixture: Mixture, *, n_points: int = 200, columns: Transfo
     mean, reach = mixture.mean(), 3.5 * np.sqrt(np.diag(mixture.covariance()))
     ends = np.column_stack([mean - reach, mean + reach])
     own_sd = np.sqrt(np.diagonal(mixture.covariances, axis1=1, axis2=2))
-    axes = [axis_of(*column, n_points) for column in zip(mixture.means.T, own_sd.T, ends, strict=True)]
+    axes = [
+        axis_of(*column, n_points, most_own=MOST_OWN_OF_PAIR)
+        for column in zip(mixture.means.T, own_sd.T, ends, strict=True)
+    ]
     sample = mixture.sample(20_000, rng=np.random.default_rng(0))
     law: Mixture | TransformedMixture = mixture
     if columns is not None:
@@ -147,12 +151,21 @@ def set_scale_of(set_scale: Any, columns: TransformedColumns | None, place: int)
         set_scale("asinh", linear_width=one.law.scale)
 
 
-def axis_of(means: FloatArray, sd: FloatArray, ends: Sequence[float], n_points: int) -> FloatArray:
-    """Where to draw one column: equal steps, and points of its own for every component that few of them meet."""
+def axis_of(
+    means: FloatArray, sd: FloatArray, ends: Sequence[float], n_points: int, *, most_own: int = MOST_OWN
+) -> FloatArray:
+    """Where to draw one column: equal steps, and points of its own for every component that few of them meet.
+
+    Those are ``most_own`` at most; equal steps, as many, where so many components are narrow that each would have next
+    to none.
+    """
     low, high = ends
     narrow = sd < NARROW / 8 * (high - low) / n_points
+    each = min(NARROW, most_own // max(1, int(narrow.sum())))
+    if each < FEWEST:
+        return np.linspace(low, high, n_points + most_own)
     # six deviations, so that the line to the next of the equal steps is as good as at 0
-    own = np.linspace(means[narrow] - 6 * sd[narrow], means[narrow] + 6 * sd[narrow], NARROW).ravel()
+    own = np.linspace(means[narrow] - 6 * sd[narrow], means[narrow] + 6 * sd[narrow], each).ravel()
     return np.unique(np.concatenate([np.linspace(low, high, n_points), np.clip(own, low, high)]))
 
 

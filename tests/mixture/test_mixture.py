@@ -29,6 +29,18 @@ def test_density_and_responsibilities_agree_with_scipy():
     assert shares == pytest.approx(TWO.weights * np.exp(logs - expected[:, None]), rel=1e-9)
 
 
+def test_densities_of_many_rows_take_little_more_memory_than_rows():
+    centres = np.random.default_rng(3).normal(size=(64, 2))
+    mixture = Mixture(np.full(64, 1 / 64), centres, np.tile(np.eye(2), (64, 1, 1)))
+    points = np.random.default_rng(4).normal(size=(200_000, 2))  # 100 MB of densities of components
+    tracemalloc.start()
+    found = mixture.log_density(points)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6
+    assert found[[0, -1]] == pytest.approx(mixture.log_density(points[[0, -1]]), rel=1e-12)
+
+
 def test_samples_take_the_memory_of_their_rows():
     """A factor was copied for every row: 40 times the memory here."""
     mixture = Mixture([0.5, 0.5], np.zeros((2, 40)), np.array([np.eye(40), 4 * np.eye(40)]))

@@ -141,6 +141,18 @@ def test_tables_of_bounds_with_other_names_are_refused(bounds, words):
         read_bounds(bounds, 2, ("age", "weight"))
 
 
+@pytest.mark.parametrize("columns", [["low", "high"], ["Lower", "Upper"]])
+def test_bounds_of_columns_that_are_called_low_and_high_must_be_named(columns):
+    """A table with these columns was read as one whose rows are ends, and no word was said."""
+    table = pd.DataFrame([[30, 150], [50, 250]], columns=columns)
+    with pytest.raises(ValueError, match="may be ends or columns of X"):
+        read_bounds(table, 2, tuple(columns))
+    named = table.set_axis(columns, axis=0)
+    with pytest.raises(ValueError, match="rows and columns are both named"):
+        read_bounds(named, 2, tuple(columns))
+    assert read_bounds({columns[0]: (30, 50), columns[1]: (150, 250)}, 2, tuple(columns)).tolist()[0] == [30, 50]
+
+
 @pytest.mark.parametrize(
     "setting",
     [

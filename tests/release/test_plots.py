@@ -11,6 +11,7 @@ import xarray as xr
 import pm_dpgmm as dpg
 from pm_dpgmm._arguments import printable
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.release import drawing
 from pm_dpgmm.release.drawing import contours
 from verification.calibration import intervals
 from verification.calibration.intervals import Row
@@ -304,3 +305,14 @@ def test_transformed_columns_are_drawn_in_their_own_unit():
     made = dpg.fit_gmm(X, 1, epsilon=2.0, bounds=(1.0, 1000.0), transform=["log", None])
     axes = made.plot_pairs(n_points=20)
     assert axes[0, 0].get_xscale() == axes[1, 0].get_xscale() == "log" and axes[1, 0].get_yscale() == "linear"
+
+
+def test_many_narrow_components_share_the_points_of_an_axis():
+    """Each had 61 of its own on both axes: 64 took a minute and 30 GB."""
+    rng = np.random.default_rng(1)
+    for n_components, most in ((10, 10 * 61), (64, 800), (500, 800)):
+        means, sd = rng.uniform(0, 50, n_components), np.full(n_components, 0.1)
+        axis = drawing.axis_of(means, sd, (-5.0, 55.0), 200, most_own=800)
+        assert len(axis) <= 200 + most and axis[0] == -5 and axis[-1] == 55
+        near = (np.abs(axis - means[:, None]) < 0.6 + 1e-9).sum(axis=1)
+        assert n_components == 500 or near.min() >= min(61, 800 // n_components)

@@ -19,10 +19,17 @@ from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import certificate
 from verification.auditing.claimed_curve import GDP
 from verification.auditing.detection_limit import detection_limit
+from verification.auditing.features import column_pairs
 from verification.auditing.features.bit_planes import NOT_BITS
-from verification.auditing.features.column_pairs import NOT_ALL_PAIRS, NOT_PEAKED, NOT_SHARED_NOISE, SHARED_NOISE
+from verification.auditing.features.column_pairs import (
+    NOT_ALL_PAIRS,
+    NOT_PEAKED,
+    NOT_SHARED_NOISE,
+    NOT_TOGETHER,
+    SHARED_NOISE,
+)
 from verification.auditing.features.phases import NOT_GRIDS
-from verification.auditing.result import BY_BIT, BY_VALUE, GRIDS
+from verification.auditing.result import BY_BIT, BY_VALUE, GRIDS, TOGETHER
 from verification.auditing.scores import NOT_REGIONS, REGIONS
 from verification.profile import privacy_profile
 from verification.references.references import gaussian_delta, gaussian_epsilon
@@ -503,3 +510,16 @@ def test_a_pass_says_which_pairs_of_many_columns_were_not_looked_at(kind, d, n, 
     assert not result.refuted
     assert [note for note in result.notes if note in (NOT_ALL_PAIRS, NOT_PEAKED)] == told
     assert verify(certificate(result)).holds
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_of_very_many_columns_no_pairs_are_looked_at_and_a_pass_says_so(sequential, monkeypatch):
+    """A matrix of all pairs of 40,000 columns took 12 GB."""
+    monkeypatch.setattr(column_pairs, "MOST_TOGETHER", 30)
+    for d, paired in ((30, True), (31, False)):
+        result = audit(
+            columns(d), 1, 0, epsilon=50.0, sequential=sequential, n_samples=300, rng=np.random.default_rng(1)
+        )
+        assert not result.refuted and (NOT_TOGETHER in result.notes) == (not paired)
+        assert (TOGETHER in result.looked_for) == paired and not (NOT_PEAKED in result.notes and not paired)
+        assert verify(certificate(result)).holds

@@ -143,6 +143,7 @@ def test_reading_changes_nothing_and_equal_data_are_noted(kind):
         (pd.DataFrame({"a": [1.0]}), pd.DataFrame({"a": [2.0]}), False),
         (pd.DataFrame({"a": [1.0]}), pd.DataFrame({"b": [1.0]}), False),
         (pd.Series([1.0], index=["a"]), pd.Series([1.0], index=["b"]), False),
+        (pd.Series([1.0], name="a"), pd.Series([1.0], name="b"), False),
         (pd.Series([1, None], dtype="Int64"), pd.Series([1, 1], dtype="Int64"), False),
         (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[0, 0]), False),
         (np.array([1, "a"], dtype=object), np.array([1, "b"], dtype=object), False),

@@ -44,6 +44,12 @@ def test_a_bound_is_drawn_beside_the_claim(shift, refuted):
     assert result.epsilon in widths and result.epsilon_lower in widths
 
 
+def test_bounds_beside_their_bars_are_rounded_outwards():
+    result = dataclasses.replace(of_point(2.0), epsilon_lower=1.23459, detection_limit=2.00001)
+    texts = [text.get_text().strip() for text in result.plot_bound().texts]
+    assert "1.234" in texts and "2.001" in texts and "0.5" in texts
+
+
 @pytest.mark.parametrize("shift, refuted", [(0.0, False), (2.0, True)])
 def test_a_curve_is_drawn_with_the_point_of_its_test(shift, refuted):
     import matplotlib.pyplot as plt

@@ -621,6 +621,22 @@ def test_few_runs_are_learned_from_with_one_thread():
     assert seen == [{1}]
 
 
+def test_pairs_are_those_of_one_strip_whatever_the_strips(monkeypatch):
+    rng = np.random.default_rng(2)
+    label = np.arange(400) % 2 == 0
+    z = rng.normal(size=(400, 40))
+    z[:, 30] = z[:, 3] + 0.3 * rng.normal(size=400)
+    z[:, 31] = -z[:, 38] + 0.3 * rng.normal(size=400)
+    z[:, 39] *= np.sign(z[:, 5]) * np.where(label, 1.0, -1.0) * np.sign(z[:, 39])
+    found = []
+    for strip in (10**6, 70, 1):
+        monkeypatch.setattr(column_pairs, "STRIP", strip)
+        pairs = column_pairs.difference_pairs(z, 40), column_pairs.sum_pairs(z)
+        found.append((*pairs, *column_pairs.product_pairs(z, label, 40)))
+    assert found[0] == found[1] == found[2]
+    assert (3, 30) in found[0][0] and (31, 38) in found[0][1] and (5, 39) in found[0][3]
+
+
 def test_runs_of_one_data_set_alone_single_out_no_pair_of_columns():
     z = np.random.default_rng(1).normal(size=(50, column_pairs.MAX_PRODUCTS + 1))
     for label in (np.zeros(50, dtype=bool), np.ones(50, dtype=bool)):

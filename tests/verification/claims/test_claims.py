@@ -78,6 +78,12 @@ def test_the_pages_count_the_claims_as_they_are():
     assert f"# {every} statements" in papers
     assert f" {counts[Verdict.HOLDS]} hold, {counts[Verdict.SLACK]} hold with slack, {false} are **false" in papers
     assert f" {counts[Verdict.NOT_CHECKABLE]} cannot be checked" in papers
+    assert f"# {every} statements, {counts[Verdict.NOT_CHECKABLE]} not checkable" in papers
+
+
+def test_what_cannot_be_checked_is_not_counted_as_confirmed(capsys):
+    assert main(["claims", "--id", "spectral-locality"]) == 0
+    assert "0 of 0 verdicts confirmed, 1 not checkable." in capsys.readouterr().out
 
 
 def test_names_of_another_family_and_numbers_of_workers_that_nobody_has_are_refused(capsys):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import matplotlib
 import numpy as np
@@ -324,6 +325,17 @@ def test_outputs_in_parts():
         rng=np.random.default_rng(15),
     )
     assert not missed(profile, "laplace")
+
+
+def test_printed_bands_hold_what_is_certified():
+    """Lower bounds were printed above themselves: delta(0) in [1, 1], where it is .9996."""
+    for kind in ("gaussian", "laplace"):
+        profile = profile_of(kind, 16)
+        told = re.findall(r"delta\((\S+)\) in \[(\S+), (\S+)\]", str(profile))
+        assert len(told) == 5
+        for point, low, high in told:
+            assert float(low) <= profile.delta_lower(float(point)) and profile.delta_upper(float(point)) <= float(high)
+            assert float(low) >= profile.delta_lower(float(point)) * 0.998
 
 
 def test_the_result_is_frozen_plain_and_can_be_read():

@@ -63,6 +63,11 @@ def unlooked(n_columns: int, *, directions: bool, peaks: bool, together: bool = 
     return (*notes, NOT_ALL_PAIRS if peaks else NOT_PEAKED)
 
 
+def paired(n_columns: int) -> bool:
+    """Whether pairs of so many columns are looked at."""
+    return n_columns <= MOST_TOGETHER
+
+
 def joined(*unlooked: tuple[str, ...]) -> tuple[str, ...]:
     """Notes to a pass of which parts were learned on different runs, each note once; the stronger of two alike."""
     found = dict.fromkeys(note for notes in unlooked for note in notes)
@@ -92,7 +97,7 @@ def sum_pairs(z: FloatArray) -> Pairs:
 def _most_alike(z: FloatArray, sign: float) -> Pairs:
     """Each column with the one that ``sign`` times itself follows most, where that is by SHARED; the closest first."""
     d = z.shape[1]
-    if not 2 <= d <= MOST_TOGETHER:
+    if d < 2 or not paired(d):
         return ()
     signs = _centred(z)
     size = np.sqrt(np.maximum((signs**2).mean(axis=0), 1e-12))
@@ -212,7 +217,7 @@ def product_pairs(z: FloatArray, label: BoolArray, n_numbers: int) -> tuple[Pair
     the one that tells: the second pairs are given to the simplest one, too.
     """
     d = z.shape[1]
-    telling = _telling(z, label) if d <= MOST_TOGETHER else ()
+    telling = _telling(z, label) if paired(d) else ()
     if d <= MAX_PRODUCTS:
         return tuple(combinations(range(d), 2)), telling
     few = tuple(combinations(range(n_numbers), 2)) if n_numbers <= MAX_PRODUCTS else ()

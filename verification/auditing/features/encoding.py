@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verification.auditing.features.column_pairs import (
-    MOST_TOGETHER,
     Pairs,
     difference_pairs,
+    paired,
     peaked_pairs,
     product_pairs,
     quiet_directions,
@@ -143,8 +143,8 @@ def fit_encoder(rows: FloatArray, label: BoolArray, *, n_numbers: int | None = N
     apart, together, all_peaks = peaked_pairs(rows[:, few], label)
     apart = tuple(dict.fromkeys((*difference_pairs(z, n_numbers), *apart)))
     together = tuple(dict.fromkeys((*sum_pairs(z), *together)))
-    few_enough = d + failing.size <= MOST_TOGETHER
-    notes = unlooked(n_numbers, directions=all_directions, peaks=all_peaks, together=few_enough)
+    together_seen = paired(d + failing.size)
+    notes = unlooked(n_numbers, directions=all_directions, peaks=all_peaks, together=together_seen)
     notes = notes if enough_runs(label) else (*notes, NOT_GRIDS)
     derived = Derived(apart, together, raw_centre, raw_scale, directions, notes, fit_phases(rows, label))
     columns = derived.beside(rows)
