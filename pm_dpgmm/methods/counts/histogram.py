@@ -32,8 +32,8 @@ class HistogramMethod(Method):
     ----------
     n_bins : int, optional
         Bins along each column; 64 in one dimension, 32 in two. No component comes out narrower than half a bin in a
-        column, or, across columns that correlate, than about a tenth. The fit's time grows with bins times components: a minute for
-        100,000 bins and two. ``n_cells``, its former name, is taken too.
+        column, or, across columns that correlate, than about a tenth. The time of a fit grows with bins times
+        components: a minute for 100,000 bins and two. ``n_cells``, its former name, is taken too.
 
     Guarantee
     ---------
