@@ -24,8 +24,8 @@ Column = list[NDArray[Any]]  # its pieces, where they lie
 def check_apart(tables: Sequence[Any]) -> None:
     """ValueError if one object is there twice, or two have rows in common in all columns; None is no table in memory.
 
-    Seen are arrays and maps, frames of pandas and polars, Arrow tables and what xarray holds in memory, and columns
-    that these share without a copy; of Dask the object alone.
+    Seen are arrays and maps, frames of pandas (columns of NumPy's types) and polars, Arrow tables and what xarray holds
+    in memory, as far as they share it without a copy; of Dask the object alone.
     """
     found = next(itertools.chain(_same(tables), _in_common(tables)), None)
     if found is not None:
@@ -100,7 +100,8 @@ def _column(table: Any, place: int) -> Column:
         if isinstance(table, np.ndarray):
             return [table[:, place]]
         if hasattr(type(table), "iloc"):
-            return [np.asarray(table.iloc[:, place].array)]
+            column = table.iloc[:, place]
+            return [column.to_numpy(copy=False)] if isinstance(column.dtype, np.dtype) else []
         if isinstance(getattr(table, "data", None), np.ndarray):  # xarray
             return [table.data[:, place]]
         if hasattr(table, "to_series"):
