@@ -38,10 +38,11 @@ def _same(tables: Sequence[Any]) -> Iterator[tuple[int, int]]:
     for i, table in enumerate(tables):
         if table is None:
             continue
-        n_rows = getattr(table, "shape", (0,))[0]  # a Dask frame does not know its own
         first = firsts.setdefault(id(table), i)
-        if first != i and not (isinstance(n_rows, int) and n_rows == 0):
-            yield first, i
+        if first != i:
+            n_rows = table.shape[0]  # a Dask frame does not know its own
+            if not (isinstance(n_rows, int) and n_rows == 0):
+                yield first, i
 
 
 def _in_common(tables: Sequence[Any]) -> Iterator[tuple[int, int]]:

@@ -21,6 +21,8 @@ def test_an_array_that_is_given_twice_is_refused():
     whole, middle = np.arange(40.0).reshape(20, 2), slice(8, 10)
     with pytest.raises(ValueError, match="rows of table 2 again in table 4"):
         RecordBlocks([x, whole[:4], whole[4:18], whole[18:], whole[middle]])
+    with pytest.raises(ValueError, match="X must have one row per record"):
+        RecordBlocks(np.float64(0.5))
     for empty, full in ((x[:0], x), (table[:0], table)):  # days without anybody
         assert RecordBlocks([empty, full, empty]).n_records == 6
 

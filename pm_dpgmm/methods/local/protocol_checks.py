@@ -22,10 +22,13 @@ def read_number(value: Any, name: str) -> float:
     if type(value) is float:
         return value
     kind = type(value).__name__
+    no_number = TypeError(f"{name} must be a real number, got {shown(value)} of type {kind}")
     if isinstance(value, (bool, str, bytes)) or kind in ("bool_", "bool") or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a real number, got {shown(value)} of type {kind}")
+        raise no_number
     try:
         return float(value)
+    except TypeError:  # of an array of several
+        raise no_number from None
     except OverflowError:
         raise ValueError(f"{name} must be a number that a float can hold, got {shown(value)}") from None
 

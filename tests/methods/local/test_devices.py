@@ -420,6 +420,7 @@ def test_a_protocol_is_no_larger_than_a_device_reads_in_seconds():
         ({"n_features": 3, "randomiser": "subset"}, "randomiser must be 'one-bit' with more than 2 columns"),
         ({"randomiser": "k-ary", "n_cells": 2**17}, "n_cells must be at most 65536"),
         ({"epsilon": "1"}, "epsilon must be a real number"),
+        ({"epsilon": np.ma.array([1.0, 2.0], mask=[True, False])}, "epsilon must be a real number, got masked_array"),
     ],
 )
 def test_designs_that_cannot_be_are_refused(given, words):
