@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pm_dpgmm._arguments import FloatArray, check_count, check_masks, shown
 from pm_dpgmm.fit import fit_gmm
 from pm_dpgmm.mixture.background import warn_without_background
+from pm_dpgmm.mixture.mixture import MOST_POINTS
 from pm_dpgmm.records.blocks import RecordBlocks
 from pm_dpgmm.records.feature_names import check_columns, check_order, labels_of, names_of
 from pm_dpgmm.release.release import Release
@@ -182,7 +183,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, np.ndarray]:
         """Synthetic rows (n_samples, D) of the released density, and the most probable of the K components of each."""
         check_is_fitted(self, "release_")
-        check_count(n_samples=n_samples)
+        check_count(n_samples=n_samples, most=MOST_POINTS)
         points = self.release_.sample(n_samples, random_seed=self.random_state)
         return points, self._responsibilities(points).argmax(axis=1)
 

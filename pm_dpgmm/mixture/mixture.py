@@ -24,6 +24,7 @@ from pm_dpgmm.files.pickling import by_constructor
 
 LOG_2PI = math.log(2 * math.pi)
 SAMPLED_TOGETHER = 4096  # rows
+MOST_POINTS = 2**40  # to sample: far more than memory holds
 AT_ONCE = 2**20  # densities of components at rows: 8 MB, and several times as much on the way
 NEARER, MOST_STEPS_NEARER = 1e-50, 4  # of the distance of a row whose squared distances overflow, again and again
 
@@ -137,7 +138,7 @@ class Mixture:
 
     def sample(self, n_points: int, *, rng: int | np.random.Generator | None = None) -> FloatArray:
         """Draw ``n_points`` independent rows, shape (n_points, D), from a generator, a seed or fresh entropy."""
-        check_count(n_points=n_points)
+        check_count(n_points=n_points, most=MOST_POINTS)
         rng = generator_of(rng, "rng")
         labels = rng.choice(self.n_components, size=n_points, p=self.weights / self.weights.sum())
         factors = np.linalg.cholesky(self.covariances)

@@ -19,7 +19,7 @@ from pm_dpgmm.files.untrusted_json import MOST_BYTES, read_json
 from pm_dpgmm.files.writing import write_text
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
 from pm_dpgmm.methods.statistic import Statistic
-from pm_dpgmm.mixture.mixture import shares_of
+from pm_dpgmm.mixture.mixture import MOST_POINTS, shares_of
 from pm_dpgmm.notebook_html import alarm, box, paragraph, table
 from pm_dpgmm.privacy.guarantee import NOT_PRIVATE, Guarantee, Neighbouring
 from pm_dpgmm.records.categories import Level, check_apart, check_levels, labelled, places_of
@@ -27,7 +27,6 @@ from pm_dpgmm.records.feature_names import in_order, names_of_records, positions
 from pm_dpgmm.release.combining import weakest
 from pm_dpgmm.release.release import Release
 
-MOST_POINTS = 2**40  # far more than memory holds
 SCHEMA, SCHEMA_VERSION = "pm_dpgmm.levels", 1
 SIZED = (Statistic.SKETCH, Statistic.GRID_COUNTS, Statistic.SLICE_COUNTS)  # whose numbers tell how many records
 

@@ -67,6 +67,8 @@ def test_samples_are_of_a_generator_a_seed_or_fresh_entropy():
     assert (TWO.sample(3) != TWO.sample(3)).any()
     with pytest.raises(ValueError, match="rng must be at least 0, got -1"):
         TWO.sample(3, rng=-1)
+    with pytest.raises(ValueError, match="n_points must be at most 1099511627776, got 1000"):
+        TWO.sample(10**30)
     law = TransformedMixture(TWO, TransformedColumns((Transformation.log(1.0), Transformation.asinh(1.0))))
     assert law.sample(3, rng=5) == pytest.approx(law.transformations.to_units(seeded), rel=1e-12)
     assert law.sample(3).shape == (3, 2)

@@ -212,8 +212,9 @@ def _vector_name(posterior: Any, mixture: Mixture) -> str:
 
 
 def _draws_of(posterior: Any, name: str, mixture: Mixture) -> FloatArray:
-    if name not in posterior:
-        raise ValueError(f"name must be a variable of the posterior ({', '.join(map(str, posterior))}), got {name!r}")
+    known = [str(one) for one, draws in posterior.data_vars.items() if {"chain", "draw"} <= set(draws.dims)]
+    if name not in known:  # nor a coordinate
+        raise ValueError(f"name must be a variable of the posterior ({', '.join(known)}), got {name!r}")
     values = np.asarray(posterior[name].transpose("chain", "draw", ...).values, dtype=float)
     if values.ndim < 3 or values.shape[-1] != mixture.n_features:
         raise ValueError(

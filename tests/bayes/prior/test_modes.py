@@ -260,6 +260,12 @@ def test_wrong_arguments_are_named(model):
     cases = [
         ((fits, "release"), {}, TypeError, "release must be a Release or a Mixture"),
         ((fits, MIXTURE), {"name": "z"}, ValueError, "name must be a variable of the posterior"),
+        (
+            (fits, MIXTURE),
+            {"name": "chain"},
+            ValueError,
+            r"name must be a variable of the posterior \(x\), got 'chain'",
+        ),
         ((as_idata(vectors, z=vectors), MIXTURE), {}, ValueError, "name must be given .* got x, z"),
         ((as_idata(vectors[:, :50]), MIXTURE), {}, ValueError, "at least 80 draws"),
         ((as_idata(vectors[..., :1]), MIXTURE), {"name": "x"}, ValueError, "must have 2 values on its last axis"),
