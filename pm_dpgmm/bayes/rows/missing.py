@@ -47,7 +47,7 @@ def read_rows(data: Any, *, name: str = "observed") -> tuple[FloatArray, tuple[s
             rows = np.where(np.ma.getmaskarray(data), np.nan, as_floats(np.ma.getdata(data)))
         else:
             rows = np.array(as_floats(data))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # integers beyond floats
         raise TypeError(f"{name} must be numeric, got {shown(data)} of type {type(data).__name__}") from None
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"{name} must have shape (n_rows, n_features), got {rows.shape}")

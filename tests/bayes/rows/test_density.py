@@ -224,6 +224,7 @@ def test_patterns_are_different_and_give_back_what_is_present(rows):
         ([[1.0, 2.0, 3.0]], ValueError, "observed must have 2 columns, one for each feature, got 3"),
         ([[np.inf, 1.0]], ValueError, "observed must hold finite numbers"),
         ([["a", "b"]], TypeError, "observed must be numeric"),
+        ([[0, -(10**400)]], TypeError, "observed must be numeric"),
         (np.empty((0, 2)), ValueError, "observed must have shape"),
     ],
 )
