@@ -87,7 +87,7 @@ def read_choices(n_components: object, *, most: int | None = None) -> tuple[int,
     if isinstance(n_components, Iterable) and not isinstance(n_components, (str, bytes, Mapping)):
         try:
             given = list(itertools.islice(n_components, MOST_CHOICES + 1))
-        except TypeError:  # a symbolic variable
+        except (TypeError, ValueError):  # a symbolic variable
             given = [n_components]
         if not 0 < len(given) <= MOST_CHOICES:
             raise ValueError(

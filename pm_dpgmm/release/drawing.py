@@ -30,7 +30,7 @@ def column_places(release: Released, features: Sequence[int | str], words: str) 
     """Places of columns given by name or place, which nobody has checked; TypeError, in ``words``, for no sequence."""
     try:
         given = None if isinstance(features, str) else list(features)
-    except TypeError:  # of tensors, too, which look as if they were iterable
+    except (TypeError, ValueError):  # of tensors, too, which look as if they were iterable
         given = None
     if given is None:
         raise TypeError(f"features must be {words}, got {shown(features)}")

@@ -24,8 +24,11 @@ FILES = Path(__file__).parent.parent / "data" / "releases"
 class Symbolic:
     """Looks as if it were iterable, as tensors do."""
 
+    def __init__(self, error=TypeError):
+        self.error = error
+
     def __iter__(self):
-        raise TypeError("does not support iteration")
+        raise self.error("does not support iteration, or is of a length that nobody knows")
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +126,7 @@ def test_two_columns_of_many_show_the_exact_marginal():
         three.plot(features=("a", "d"))
     with pytest.raises(ValueError, match="a place in features must be at least 0, got -1"):
         three.plot(features=(0, -1))
-    for features in ("ab", 0, Symbolic()):
+    for features in ("ab", 0, Symbolic(), Symbolic(ValueError)):
         with pytest.raises(TypeError, match="features must be"):
             three.plot(features=features)
         with pytest.raises(TypeError, match="features must be"):
