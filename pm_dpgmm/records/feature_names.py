@@ -255,9 +255,11 @@ def listed_names(columns: Any) -> list[str]:
     """Names as they were listed; TypeError for one text, for what has no order, and for names that are no texts."""
     if isinstance(columns, str):
         raise TypeError(f"columns must be a sequence of column names, got the text {columns!r}")
-    unordered = isinstance(columns, (Set, Mapping)) or not isinstance(columns, Iterable)
-    wanted = [] if unordered else list(columns)
-    if unordered or not all(isinstance(name, str) for name in wanted):
+    wanted = None
+    if isinstance(columns, Iterable) and not isinstance(columns, (Set, Mapping)):
+        with contextlib.suppress(TypeError, ValueError):  # of tensors, which look as if they were iterable
+            wanted = list(columns)
+    if wanted is None or not all(isinstance(name, str) for name in wanted):
         raise TypeError(f"columns must be a sequence of column names, got {shown(columns)}")
     return [str(name) for name in wanted]
 
