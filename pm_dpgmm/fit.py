@@ -47,6 +47,7 @@ from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.methods.two_phase import TwoPhase
 from pm_dpgmm.privacy.guarantee import Neighbouring, warn_if_weak
 from pm_dpgmm.privacy.ledger import Ledger
+from pm_dpgmm.privacy.ledger_files import ledger_files
 from pm_dpgmm.privacy.simulated_fits import fits_may_warn
 from pm_dpgmm.progress_bar import progress_bar
 from pm_dpgmm.records.blocks import RecordBlocks
@@ -352,7 +353,7 @@ def _charged(
         if checkpoint is not None:
             if problem.transformations is not None:
                 problem.transformations.check_saved(facts["feature_names"], "a fit with a checkpoint")
-            taken = (never, None if ledger is None else ledger.path)
+            taken = (never, *ledger_files(None if ledger is None else ledger.path))
             place = held.enter_context(reserved(checkpoint, name="checkpoint", never=taken)).path
         if progress and compiles(chosen.first_kernel(problem.n_features)):
             with contextlib.suppress(Exception):  # a stderr that is closed

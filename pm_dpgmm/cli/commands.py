@@ -17,6 +17,7 @@ from pm_dpgmm.cli.exit_status import INTERRUPTED, one_line, stop_writing
 from pm_dpgmm.cli.paid_for import keep, tell_charge
 from pm_dpgmm.files.distinct_keys import distinct_keys
 from pm_dpgmm.files.writing import Reserved, check_destination, make_folder, rescue, reserved
+from pm_dpgmm.privacy.ledger_files import ledger_files
 
 if TYPE_CHECKING:
     from pm_dpgmm.release.release import Release
@@ -27,7 +28,7 @@ PARTIAL = ".partial.json"
 
 def fit(options: argparse.Namespace) -> int:
     """Destinations are checked and reserved first, then everything else is checked, then the budget is spent."""
-    read = (options.records, options.ledger, options.like)
+    read = (options.records, *ledger_files(options.ledger), options.like)
     _check_output(options, *read)
     target = options.output.resolve() if options.output.is_symlink() else options.output  # one checkpoint for both
     partial = target.with_name(target.stem + PARTIAL)
@@ -174,7 +175,7 @@ def card(options: argparse.Namespace) -> int:
     facts |= {name: value for name in ("title", "data", "contact", "licence") if (value := getattr(options, name))}
     suffix = ".md"
     if options.output is not None:
-        read = (options.release, options.ledger)
+        read = (options.release, *ledger_files(options.ledger))
         check_card(options.output, name="--output", force=options.force, never=read)
         suffix = options.output.suffix
     text = card_text(release, suffix=suffix, **facts)

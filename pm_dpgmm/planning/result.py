@@ -26,7 +26,7 @@ class Trial:
     weights: float  # largest error of a weight
     means: float  # largest error of a mean, Mahalanobis distance in the component
     log_deviations: float  # largest error of a log standard deviation, over all directions
-    misfit: float | None  # as the release has it; None where the method has none
+    misfit: float | None  # as the release has it; None where the method has none, or refused
     seconds: float
     __reduce__ = by_constructor
 
@@ -188,7 +188,7 @@ class Plan:
             ("means: largest error, in component deviations", lambda trial: trial.means),
             ("log standard deviations: largest error", lambda trial: trial.log_deviations),
             (
-                "misfit (right mixtures: below about 5)",
+                "misfit of fits (right mixtures: below about 5)",
                 lambda trial: math.nan if trial.misfit is None else trial.misfit,
             ),
             ("seconds for one fit", lambda trial: trial.seconds),
@@ -197,7 +197,7 @@ class Plan:
         for words, value in rows:
             values = [value(trial) for trial in self.trials]
             if not np.isnan(values).all():
-                told.append((words, _shown(float(np.median(values))), _shown(max(values))))
+                told.append((words, _shown(float(np.nanmedian(values))), _shown(float(np.nanmax(values)))))
         told.append(("lost without privacy, about", _shown(self.gap_without_privacy), ""))
         if self.predicted is not None:
             told.append(("lost if the search succeeds, predicted", _shown(self.predicted), ""))

@@ -180,6 +180,7 @@ def an_old_file(tmp_path):
         (the_records, ["--force"], "--output must be another file than"),
         (a_link_to_the_records, ["--force"], "--output must be another file than"),
         (the_ledger, ["--force"], "--output must be another file than"),
+        (lambda tmp_path: tmp_path / "l.sqlite-journal", [], "--output must be another file than"),
         (a_device, ["--force"], "--output must be a regular file"),
         (an_old_file, [], "--output must be a new file"),
         (lambda tmp_path: tmp_path / ("n" * 300), [], "--output must be a path that can be written to"),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -75,6 +76,8 @@ def test_reasons_follow_from_the_trials(sketched):
     assert "1 of 3 simulations lost more, 0.9" in replace(sketched, trials=(good, good, lost)).reason
     assert "expected error 0.9" in replace(sketched, trials=(good, lost, lost)).reason
     refused = Trial(True, *[math.inf] * 5, None, 0.1)
+    mixed = replace(sketched, trials=(refused, replace(good, misfit=0.5), replace(good, misfit=0.25)))
+    assert re.search(r"misfit of fits .* 0.38 +0.5$", mixed.table(), re.M) and "nan" not in mixed.table()
     plan = replace(sketched, trials=(good, refused, refused))
     assert "refused in 2 of 3" in plan.reason and plan.failure_share == pytest.approx(2 / 3) and "refused" in repr(plan)
     assert plan.reason.endswith("fewer columns or components or a larger epsilon need fewer records")

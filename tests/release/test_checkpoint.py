@@ -235,6 +235,9 @@ def test_without_a_release_nothing_is_kept_and_a_refusal_spends_nothing(tmp_path
         dpg.fit_gmm(records_of(1), 1, **BOUNDS, **given)
     with pytest.raises(FileNotFoundError, match="checkpoint must be in an existing folder"):
         dpg.fit_gmm(records_of(1), 1, **BOUNDS, **(given | {"checkpoint": tmp_path / "no" / "c.json"}))
+    for name in ("l.sqlite", "l.sqlite-journal", "l.sqlite-wal"):  # SQLite took them for its own, and deleted them
+        with pytest.raises(FileExistsError, match="checkpoint must be another file than"):
+            dpg.fit_gmm(records_of(1), 1, **BOUNDS, **(given | {"checkpoint": tmp_path / name}))
     assert ledger.spent == (0.0, 0.0) and path.read_text() == "kept"
     path.write_text("")  # as a fit that runs has it
     with pytest.raises(FileExistsError, match="checkpoint must be a new file"):
