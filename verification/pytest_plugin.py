@@ -66,8 +66,9 @@ class DpAudit:
     gives the same verdict in every run of the same code. `must_refute` takes no part in this.
 
     Under Hypothesis' ``@given`` all examples of a test share one fixture and so the error probability, which needs
-    ``@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])``; to search a failing pair use
-    `verification.auditing.worst_pair.minimal_pair`.
+    ``@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])``. Seed and error probability then hang on
+    how many examples came before, which Hypothesis chooses anew: a verdict, and the command that repeats it, are those
+    of one order of examples. To search a failing pair use `verification.auditing.worst_pair.minimal_pair`.
     """
 
     def __init__(self, test: str, *, seed: int, n_samples: int) -> None:

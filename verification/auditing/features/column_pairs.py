@@ -45,7 +45,10 @@ NOT_SHARED_NOISE = (
 NOT_ALL_PAIRS, NOT_PEAKED = (
     f"of more than {MAX_PAIRED} columns not every pair was looked at: differences and sums of those that correlate"
     f"{sharing}, and of more than {MAX_PRODUCTS} columns products of those that tell by a product alone"
-    for sharing in (" or share noise in some runs", " (not of those that share noise in some runs only)")
+    for sharing in (
+        " or have noise in common, to the last digits, in some runs",
+        " (not of those that have noise in common in some runs only)",
+    )
 )
 NOT_TOGETHER = f"what two columns tell together was not looked for: there were more than {MOST_TOGETHER:,}"
 
