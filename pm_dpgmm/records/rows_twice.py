@@ -83,9 +83,12 @@ def _span(piece: NDArray[Any]) -> tuple[str, int, int]:
     whole: Any = piece
     while whole is not None and not _is_named_map(whole):
         whole = getattr(whole, "base", None)
-    if whole is None:
+    try:
+        file = None if whole is None else os.stat(whole.filename)
+    except OSError:  # it was deleted since; its map stays
+        file = None
+    if file is None:
         return "", low, high
-    file = os.stat(whole.filename)
     first = byte_bounds(np.frombuffer(whole._mmap, dtype=np.uint8))[0]
     shift = whole.offset - whole.offset % mmap.ALLOCATIONGRANULARITY - first
     return f"{file.st_dev} {file.st_ino}", low + shift, high + shift

@@ -81,3 +81,7 @@ def test_maps_of_one_file_are_compared_by_their_places_in_it(tmp_path):
     np.arange(1200.0).tofile(raw)
     late, early = (np.memmap(raw, dtype=float, mode="r", offset=8 * start, shape=(300, 2)) for start in (600, 0))
     assert RecordBlocks([late, early]).n_records == 600  # where a map begins is no place of the file
+    raw.unlink()
+    assert RecordBlocks([late, early]).n_records == 600  # a map outlives its file
+    with pytest.raises(ValueError, match="every row once"):
+        RecordBlocks([late, late[:3]])
