@@ -57,21 +57,21 @@ def _in_common(tables: Sequence[Any]) -> Iterator[tuple[int, int]]:
 def _overlapping(columns: Sequence[Column]) -> Iterator[tuple[int, int]]:
     """Places of columns with memory, or a part of a file, in common; each is compared with those that reach as far."""
     spans = [(*_span(piece), i, piece) for i, column in enumerate(columns) for piece in column if piece.size]
-    reaching: list[tuple[str, int, int, NDArray[Any]]] = []
+    reaching: list[tuple[str, int, int, int, NDArray[Any]]] = []
     for space, low, high, i, piece in sorted(spans, key=lambda span: span[:3]):
-        reaching = [before for before in reaching if before[0] == space and before[1] > low]
-        for _, _, j, other in reaching:
-            if i != j and _share(other, piece):
+        reaching = [before for before in reaching if before[0] == space and before[2] > low]
+        for _, first, _, j, other in reaching:
+            if i != j and (_share_file(other, piece, low - first) if space else _share_memory(other, piece)):
                 yield j, i
-        reaching.append((space, high, i, piece))
+        reaching.append((space, low, high, i, piece))
 
 
-def _share(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether two pieces, of which the ends overlap, have an entry in common."""
-    ours, theirs = _span(one), _span(other)
-    if ours[0]:  # two maps of a file: of the same steps by where they begin, and else taken to
-        step = abs(one.strides[0])
-        return one.strides != other.strides or (ours[1] - theirs[1]) % max(step, 1) == 0
+def _share_file(one: NDArray[Any], other: NDArray[Any], apart: int) -> bool:
+    """Whether two maps of which the ends overlap have an entry in common: taken to, unless their steps are the same."""
+    return one.strides != other.strides or apart % max(abs(one.strides[0]), 1) == 0
+
+
+def _share_memory(one: NDArray[Any], other: NDArray[Any]) -> bool:
     with suppress(np.exceptions.TooHardError):
         return bool(np.shares_memory(one, other, max_work=MOST_COMPARED))
     return False
