@@ -319,3 +319,18 @@ def test_many_narrow_components_share_the_points_of_an_axis():
         assert len(axis) <= 200 + most and axis[0] == -5 and axis[-1] == 55
         near = (np.abs(axis - means[:, None]) < 0.6 + 1e-9).sum(axis=1)
         assert n_components == 500 or near.min() >= min(61, 800 // n_components)
+
+
+def test_a_pair_of_many_narrow_components_is_drawn_on_at_most_a_million_points(monkeypatch):
+    import matplotlib.pyplot as plt
+
+    asked = []
+
+    def flat(mixture, points):
+        asked.append(len(points))
+        return np.zeros(len(points))
+
+    monkeypatch.setattr(Mixture, "log_density", flat)
+    centres = np.random.default_rng(1).uniform(0, 50, (64, 2))
+    contours(plt.figure().add_subplot(), Mixture(np.full(64, 1 / 64), centres, np.tile(0.01 * np.eye(2), (64, 1, 1))))
+    assert len(asked) == 2 and max(asked) <= 1_000**2

@@ -635,6 +635,9 @@ def test_pairs_are_those_of_one_strip_whatever_the_strips(monkeypatch):
         found.append((*pairs, *column_pairs.product_pairs(z, label, 40)))
     assert found[0] == found[1] == found[2]
     assert (3, 30) in found[0][0] and (31, 38) in found[0][1] and (5, 39) in found[0][3]
+    monkeypatch.setattr(column_pairs, "MOST_TOGETHER", 39)
+    assert column_pairs.difference_pairs(z, 40) == column_pairs.sum_pairs(z) == ()
+    assert column_pairs.product_pairs(z, label, 40) == ((), ())
 
 
 def test_runs_of_one_data_set_alone_single_out_no_pair_of_columns():
