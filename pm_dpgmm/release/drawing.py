@@ -23,6 +23,7 @@ from pm_dpgmm.release.uncertainty import band
 BAND_DRAWS = 300
 PALE_POINTS = 40  # of an ellipse that is one of many
 NARROW, FEWEST = 61, 7  # points across a component that meets fewer of the equal steps: so many, or as many as fit
+MOST_DECADES, N_TICKS = 100, 5  # of logarithmic axes; further out matplotlib would look for ticks beyond all numbers
 MOST_OWN, MOST_OWN_OF_PAIR = 6_000, 800  # points of components' own on an axis; of a pair every one meets every other
 
 
@@ -58,7 +59,7 @@ def draw_column(
     parts = np.exp(drawn.component_log_densities(inner[:, None]) + slopes) * drawn.weights
     for k, curve in enumerate(parts.T):
         ax.plot(grid, curve, color="C0", lw=0.8, ls=":" if k < release.n_components else "--")
-    set_scale_of(ax.set_xscale, shown_columns, 0)
+    set_scale_of(ax, "x", shown_columns, 0)
     if names:
         ax.set(xlabel=literal(release.feature_names[place]), ylabel="density")
 
@@ -97,8 +98,8 @@ def draw_pair(
         ellipse, middle = in_units(ellipse_of(drawn.means[k], drawn.covariances[k])), in_units(drawn.means[k][None])
         ax.plot(*ellipse.T, color="C1", lw=0.8, ls=style)
         ax.plot(*middle[0], "o", color="C1", ms=2 + 8 * weight**0.5)
-    set_scale_of(ax.set_xscale, columns, 0)
-    set_scale_of(ax.set_yscale, columns, 1)
+    set_scale_of(ax, "x", columns, 0)
+    set_scale_of(ax, "y", columns, 1)
     if names:
         ax.set(xlabel=literal(release.feature_names[pair[0]]), ylabel=literal(release.feature_names[pair[1]]))
 
@@ -122,8 +123,10 @@ def contours(ax: Any, mixture: Mixture, *, n_points: int = 200, columns: Transfo
         sample = columns.to_units(sample)
         axes = [axis if one is None else one.to_units(axis) for axis, one in zip(axes, columns.columns, strict=True)]
     points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
-    density = np.exp(law.log_density(points))
-    own = np.sort(np.exp(law.log_density(sample)))
+    density, own = np.exp(law.log_density(points)), np.exp(law.log_density(sample))
+    density, own = np.nan_to_num(density, nan=0.0, posinf=0.0), own[np.isfinite(own)]
+    if not own.size:  # no density is a number of the unit of the records
+        return
     levels = np.unique(np.quantile(own, [0.03, 0.1, 0.25, 0.5, 0.75, 0.9]))
     top = max(density.max(), levels[-1]) * 1.01
     colours = "Blues_r" if is_dark(ax) else "Blues"  # the outermost contour is next to the background
@@ -142,13 +145,16 @@ def ink(ax: Any) -> Any:
     return ax.xaxis.label.get_color()
 
 
-def set_scale_of(set_scale: Any, columns: TransformedColumns | None, place: int) -> None:
-    """The scale of an axis whose column is transformed: that of the transformation, where matplotlib has it."""
+def set_scale_of(ax: Any, side: str, columns: TransformedColumns | None, place: int) -> None:
+    """The scale of the axis, "x" or "y", of a transformed column: that of the transformation, if matplotlib has it."""
     one = None if columns is None else columns.columns[place]
     if one is not None and isinstance(one.law, Log):
-        set_scale("log")
+        getattr(ax, f"set_{side}scale")("log")
+        low, high = np.log10(getattr(ax, f"get_{side}lim")()).tolist()
+        if max(abs(low), abs(high)) > MOST_DECADES:
+            getattr(ax, f"set_{side}ticks")(10.0 ** np.linspace(low, high, N_TICKS + 2)[1:-1].round())
     elif one is not None and isinstance(one.law, Asinh):
-        set_scale("asinh", linear_width=one.law.scale)
+        getattr(ax, f"set_{side}scale")("asinh", linear_width=one.law.scale)
 
 
 def axis_of(

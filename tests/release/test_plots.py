@@ -310,6 +310,18 @@ def test_transformed_columns_are_drawn_in_their_own_unit():
     assert axes[0, 0].get_xscale() == axes[1, 0].get_xscale() == "log" and axes[1, 0].get_yscale() == "linear"
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@pytest.mark.parametrize(("mean", "scale"), [(1e9, 1.0), (-1e9, 1.0), (700.0, 1e12)])
+def test_columns_near_the_largest_numbers_are_drawn(mean, scale):
+    """Ticks of a logarithmic axis were looked for beyond all numbers, and densities there are no numbers."""
+    made = dpg.load(FILES / "histogram_transformed.json")
+    means, covariances = made.means.copy(), made.covariances.copy()
+    means[1, 0], covariances[1] = mean, scale * covariances[1]
+    ax = dataclasses.replace(made, mixture=Mixture(made.weights, means, covariances)).plot()
+    ax.figure.draw_without_rendering()
+    assert ax.get_xscale() == "log" and all(0 < tick < np.inf for tick in ax.get_xticks())
+
+
 def test_many_narrow_components_share_the_points_of_an_axis():
     """Each had 61 of its own on both axes: 64 took a minute and 30 GB."""
     rng = np.random.default_rng(1)
