@@ -13,22 +13,13 @@ from pm_dpgmm._arguments import printable
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release import drawing
 from pm_dpgmm.release.drawing import contours
+from tests.builders.symbolic import Symbolic
 from verification.calibration import intervals
 from verification.calibration.intervals import Row
 
 matplotlib.use("Agg")
 RNG = np.random.default_rng(0)
 FILES = Path(__file__).parent.parent / "data" / "releases"
-
-
-class Symbolic:
-    """Looks as if it were iterable, as tensors do."""
-
-    def __init__(self, error=TypeError):
-        self.error = error
-
-    def __iter__(self):
-        raise self.error("does not support iteration, or is of a length that nobody knows")
 
 
 @pytest.fixture(autouse=True)
