@@ -63,6 +63,7 @@ def plan(
         Whether there will be bounds, where the method takes any; here they are twice as wide as the records.
     separation : float
         Mahalanobis distance of the nearest two components, in their mean covariance: 4 is apart, 2 overlaps much.
+        Method "gaps" is for components farther apart: give it theirs, such as 1e4.
         Method "populous" is then also told this number as its guess, so the plan takes for granted that you guess
         right. Real components that are nearer than the guess make refusals likely: to see how likely, plan with
         ``method=Populous(separation=guess)`` and a smaller ``separation``.

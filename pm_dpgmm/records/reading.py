@@ -119,6 +119,8 @@ def computed(X: Any, names: tuple[str, ...] | None) -> Any:
         if "provided metadata" not in str(error):  # older releases of Dask look, too
             raise
         raise ValueError(f"{rule}, got others: {' '.join(str(error).split())}") from None
+    except AttributeError as error:  # of Dask where partitions are no tables, or of the caller's own functions
+        raise ValueError(f"{rule}; computing them ended with AttributeError: {error}") from error
     if found is None or sorted(found) != sorted(names):
         raise ValueError(f"{rule}, got {shown(found)}")
     return table if found == names else selected(table, [found.index(name) for name in names])

@@ -481,6 +481,14 @@ def test_partitions_with_their_columns_in_another_order_keep_their_names(how):
         assert records.tolist() == right[list(names)].to_numpy().tolist()
 
 
+def test_partitions_that_are_no_tables_are_refused():
+    lazy = dd.from_pandas(FRAME, npartitions=2)
+    wrong = lazy.map_partitions(lambda part: part.to_numpy(), meta=lazy._meta)
+    for read in (read_records, RecordBlocks):
+        with pytest.raises(ValueError, match=r"X must have the columns .* in every partition"):
+            read(wrong)
+
+
 @pytest.mark.parametrize("columns", [None, ["b", "c"]])
 def test_partitions_with_other_columns_are_refused(columns):
     parts = [FRAME[:500], FRAME[500:].rename(columns={"b": "d"})]

@@ -26,8 +26,8 @@ BY_DENSITY = "the densities given"
 _BEST = "9 times in 10 with the best score"
 # Noise at the detection limit, as in `verification.benchmarks.at_the_limit`; table: docs/audit-a-claim.md
 HOW_OFTEN = (
-    f"{_BEST} and event; as these are chosen, 4 or more where the claim is about 1 to 4, 3 or more beyond, 1 or more"
-    " near 0, and fewer, hardly any of 100 runs, where several columns share fewer than 500"
+    f"{_BEST} and event; as these are chosen, 4 or more where the claim is about 1 to 4, 1 or more near 0, from 5 down"
+    " to less than 1 beyond 4, and fewer, hardly any of 100 runs, where several columns share fewer than 500"
 )
 AS_RUNS_COME = (
     f"{_BEST} from the first run on; as it is learned on the way, 3 or more, and down to none where the claim is 4 or"
@@ -64,6 +64,10 @@ UNLOOKED: dict[str, tuple[str, ...]] = {  # notes, and the kinds that they take 
     NOT_BITS: BY_BIT,
 }
 MEASURED = {BY_DENSITY, TAILS}  # kinds that are caught as often as HOW_OFTEN or AS_RUNS_COME says
+_HOW_BEFORE = (
+    f"{_BEST} and event; as these are chosen, 4 or more where the claim is about 1 to 4, 3 or more beyond, 1 or more"
+    " near 0, and fewer, hardly any of 100 runs, where several columns share fewer than 500"
+)
 _AS_CHOSEN = f"{_BEST} and event; as these are chosen, 5 or more where the claim is about 1"
 _SHARED_FEW = "1 or more near 0, and 2 or more where several columns share fewer than 500 runs"
 _SUMS = {SHARED_NOISE: "sums of columns that share noise"}
@@ -72,15 +76,15 @@ _UNTOLD = _SUMS | {
     GRIDS: "what numbers leave when divided by 1 or by the step of their grid",
     REGIONS: "regions of up to four columns",
     REPEATED: "values that repeat",
-    HOW_OFTEN: f"{_AS_CHOSEN} or larger, 1 or more near 0",
+    _HOW_BEFORE: f"{_AS_CHOSEN} or larger, 1 or more near 0",
 }
 # What earlier versions wrote for words of today's, the last one first; and whether they told apart, as this one does,
 # kinds that are caught as often as they said from kinds that are caught less often.
 _EARLIER: tuple[tuple[dict[str, str], bool], ...] = (
-    ({HOW_OFTEN: f"{_AS_CHOSEN} to 4, 3 or more beyond, {_SHARED_FEW}"}, True),
-    (_SUMS | {HOW_OFTEN: f"{_AS_CHOSEN} to 4, 3 or more beyond, {_SHARED_FEW}"}, True),
-    (_SUMS | {HOW_OFTEN: f"{_AS_CHOSEN} or larger, {_SHARED_FEW}"}, True),
-    (_SUMS | {HOW_OFTEN: _UNTOLD[HOW_OFTEN]}, True),
+    ({_HOW_BEFORE: f"{_AS_CHOSEN} to 4, 3 or more beyond, {_SHARED_FEW}"}, True),
+    (_SUMS | {_HOW_BEFORE: f"{_AS_CHOSEN} to 4, 3 or more beyond, {_SHARED_FEW}"}, True),
+    (_SUMS | {_HOW_BEFORE: f"{_AS_CHOSEN} or larger, {_SHARED_FEW}"}, True),
+    (_SUMS | {_HOW_BEFORE: _UNTOLD[_HOW_BEFORE]}, True),
     (
         _UNTOLD
         | {
@@ -91,7 +95,7 @@ _EARLIER: tuple[tuple[dict[str, str], bool], ...] = (
         False,
     ),
     (_UNTOLD, False),
-    (_UNTOLD | {HOW_OFTEN: f"{_BEST} and event, 6 or more as these are chosen"}, False),
+    (_UNTOLD | {_HOW_BEFORE: f"{_BEST} and event, 6 or more as these are chosen"}, False),
 )
 
 
@@ -289,13 +293,14 @@ def statement_of(result: Any, stored: Any) -> str:
 
 def in_earlier_words(text: str) -> tuple[str, ...]:
     """What earlier versions said where this one says ``text``: their certificates hold, too."""
-    last = text.replace(NOISE_HAS, FAMILY_SAYS).replace(CURVE_RARE, "")
-    text = last.replace(AS_RUNS_COME, HOW_OFTEN)  # which those before said of both kinds of audit
+    before = text.replace(HOW_OFTEN, _HOW_BEFORE)
+    last = before.replace(NOISE_HAS, FAMILY_SAYS).replace(CURVE_RARE, "")
+    text = last.replace(AS_RUNS_COME, _HOW_BEFORE)  # which those before said of both kinds of audit
     untold = text
     for kinds in _every_kinds():
-        said = if_it_shows(kinds, sequential=False)
-        untold = untold.replace(said, f"if it shows in {', '.join(kinds)} ({HOW_OFTEN})")
-    found = [last]
+        said = if_it_shows(kinds, sequential=False).replace(HOW_OFTEN, _HOW_BEFORE)
+        untold = untold.replace(said, f"if it shows in {', '.join(kinds)} ({_HOW_BEFORE})")
+    found = [before, last]
     for words, told_apart in _EARLIER:
         earlier = text if told_apart else untold
         for today, before in words.items():

@@ -57,7 +57,7 @@ def audited(mechanism: Callable[..., Any], records: Any, rows: Any, score: Calla
 
 def fit(data: Any, rng: np.random.Generator, *, method: str, epsilon: float) -> Any:
     """A release of this package."""
-    ways: dict[str, Any] = {} if method == "central" else {"delta": DELTA}
+    ways: dict[str, Any] = {"neighbouring": "add-remove"} | ({} if method == "central" else {"delta": DELTA})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return dpg.fit_gmm(data, 3, epsilon=epsilon, bounds=(-1.0, 1.0), method=method, progress=False, **ways)

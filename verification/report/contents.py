@@ -80,8 +80,9 @@ class Contents:
     @property
     def command(self) -> str:
         """The command that makes this report again."""
-        extra = (" --thorough" if self.thorough else "") + ("" if self.share == 1 else f" --share {self.share:g}")
-        extra += ("" if self.targets else " --no-audits") + ("" if self.reproductions else " --no-reproductions")
+        extra = (" --thorough" if self.thorough else "") + ("" if self.share == 1 else f" --share {self.share!r}")
+        extra += "" if self.targets or self.specimens else " --no-audits"
+        extra += "" if self.reproductions else " --no-reproductions"
         return f"python -m verification report --seed {self.seed}{extra}"
 
 

@@ -22,6 +22,11 @@ AT_ODDS = (
     " records are probably not those of so many Gaussian components, of which learners say other things in subsets of"
     " few records. The mixture is that of the sketch, made with a part of the budget; fuse=False has the average"
 )
+CONTRADICTED = (
+    "the released waves contradict the mixture that was found in them, so they cannot be put together with the average:"
+    " the mixture is that of the sketch, made with a part of the budget. method='sketch' has the whole budget for it,"
+    " another number of components may fit, and fuse=False has the average"
+)
 NOT_FUSED = (
     "the fit was interrupted while average and sketch were put together: the mixture is that of the average alone, as"
     " with fuse=False"

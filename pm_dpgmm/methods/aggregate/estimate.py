@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from scipy import optimize
 
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.ball_sum import NoisyBallSum
@@ -88,17 +89,20 @@ def _likely_offset(design: Design, one: Round, spread: float) -> FloatArray:
     """
     ball, found = one
     mean, scale = found.total / found.n_subsets, found.noise_scale / found.n_subsets
-    mean = mean * max(0.0, 1 - len(mean) * scale**2 / max(float(mean @ mean), TINY))
-    offset = ball.centre + mean
-    for _ in range(STEPS):
-        rest = mean - design.expected(ball, offset, spread)
-        if np.linalg.norm(rest) <= DONE * ball.radius:
-            break
-        offset = offset + rest / max(design.inside(ball, offset, spread), LEAST_GAIN)
-        length = np.linalg.norm(offset - ball.centre)
-        if length > FARTHEST * ball.radius:
-            offset = ball.centre + (offset - ball.centre) * FARTHEST * ball.radius / length
-    return offset
+    mean = mean * max(0.0, 1 - len(mean) * scale**2 / max(float(mean @ mean), TINY)) / ball.radius
+
+    def height(radii: FloatArray) -> tuple[float, FloatArray]:
+        """Convex, with the slope expected mean less mean: of |x|^2/2, and straight outside the ball."""
+        kept, lengths = design.shrunk(ball, ball.centre + ball.radius * radii, spread)
+        lengths = lengths / ball.radius
+        own = np.where(lengths <= 1, lengths**2 / 2, lengths - 0.5)
+        answered = 1 - design.failed
+        return float(answered * own.mean() - mean @ radii), answered * kept.mean(axis=0) / ball.radius - mean
+
+    options = {"maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 0.0, "gtol": DONE}
+    found_at = optimize.minimize(height, mean, jac=True, method="L-BFGS-B", options=options).x
+    length = np.linalg.norm(found_at)
+    return np.asarray(ball.centre + ball.radius * found_at * min(1.0, FARTHEST / max(length, TINY)))
 
 
 def slopes_at(design: Design, ball: Ball, offset: FloatArray, spread: float) -> FloatArray:

@@ -21,7 +21,7 @@ from pm_dpgmm.learners.subsets import FitsTogether, check_learner
 from pm_dpgmm.learners.vector_learner import LONGEST_ANSWER, VectorLearner
 from pm_dpgmm.mechanisms.ball_sum import counted_within, noisy_ball_sum
 from pm_dpgmm.mechanisms.gaussian_filter import MOST_NUMBERS, GaussianFilter
-from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, NOT_COMPARED, NOT_FUSED, NOT_TRIED
+from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, CONTRADICTED, NOT_COMPARED, NOT_FUSED, NOT_TRIED
 from pm_dpgmm.methods.aggregate.chart import Answers
 from pm_dpgmm.methods.aggregate.design import FEWEST_SUBSETS, Ball, Design
 from pm_dpgmm.methods.aggregate.estimate import Round, estimate
@@ -30,6 +30,7 @@ from pm_dpgmm.methods.aggregate.outcomes import NO_ESTIMATE, outcome, with_sums,
 from pm_dpgmm.methods.aggregate.search import best_design
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, TooFewRecords, kept_by_nobody
 from pm_dpgmm.methods.populous.method import split
+from pm_dpgmm.methods.sketch.estimate import REJECTED
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.privacy.guarantee import Guarantee
@@ -67,8 +68,8 @@ class Aggregate(Method):
     fuse : bool
         Put the average together with the sketch, which has the smaller error: with the default learner alone, as both
         mean the same mixture. The sketch's background, if it has one, is then part of the density.
-        ``release.noise["average"]["fused"]`` says so. Where the two are at odds the mixture is that of the sketch, and
-        a warning tells. False: the average as it is.
+        ``release.noise["average"]["fused"]`` says so. Where the two are at odds, or the released waves contradict the
+        mixture of the sketch, it is the sketch's, and a warning tells. False: the average as it is.
 
     Guarantee
     ---------
@@ -234,6 +235,8 @@ class Aggregate(Method):
         found = outcome(*given)
         if not (self.fuse and isinstance(learner, BatchedEM)) or "average_weights" not in found.raw:
             return tell(found)
+        if rejected(centre):
+            return tell(with_sums_in_vain(centre, rounds, CONTRADICTED))
         tell(found.with_caveat(NOT_FUSED))  # before it is put together with the sketch, which takes as long as a fit
         try:
             with simulated_fits(learner, problem.n_components, **way) as fit:
@@ -244,6 +247,12 @@ class Aggregate(Method):
         if both is not None and "average_weights" in (found := outcome(*given, fused=both)).raw:
             return tell(found)
         return tell(with_sums_in_vain(centre, rounds, AT_ODDS))
+
+
+def rejected(centre: Outcome) -> bool:
+    """Whether the waves of a sketch contradict its mixture: their errors are then no normal ones about any mixture."""
+    statistic = centre.noise["misfit"]  # None: larger than any number
+    return statistic is None or statistic > REJECTED
 
 
 def shares_of_rounds(left: GaussianFilter, n_subsets: int) -> tuple[Fraction, ...]:

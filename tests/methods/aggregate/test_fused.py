@@ -14,8 +14,8 @@ import pytest
 
 import pm_dpgmm as dpg
 from pm_dpgmm.learners.fit_arrays import Fits
-from pm_dpgmm.methods.aggregate import method
-from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, average_caveats
+from pm_dpgmm.methods.aggregate import fused as fusing, method
+from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, CONTRADICTED, average_caveats
 from pm_dpgmm.methods.aggregate.chart import MixtureChart
 from pm_dpgmm.methods.aggregate.design import Design
 from pm_dpgmm.methods.aggregate.estimate import Estimate
@@ -222,11 +222,30 @@ def test_records_unlike_any_mixture_leave_the_sketch(tmp_path):
     """Two boxes, whose edges a fit of subsets and the sketch weigh differently. Moons and the like lost .1 to .7 nats."""
     rng, checkpoint = np.random.default_rng(1), tmp_path / "c.json"
     records = np.concatenate([rng.uniform(-4, -2, size=(30_000, 1)), rng.uniform(1, 5, size=(30_000, 1))])
-    with pytest.warns(dpg.FitWarning, match="differ by more than their errors"):
+    with pytest.warns(dpg.FitWarning, match="waves contradict the mixture"):
         release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=24.0), checkpoint=checkpoint, **BUDGET)
-    assert release.noise["average"]["fused"] is False and AT_ODDS in release.warnings
+    assert release.noise["average"]["fused"] is False and CONTRADICTED in release.warnings
     assert release.statistic == "sketch" and "average_total_0" in release.raw and "average_weights" not in release.raw
     assert dpg.resume(checkpoint).to_dict() == release.to_dict()
+
+
+def test_average_and_sketch_that_are_at_odds_leave_the_sketch(records, monkeypatch):
+    """What is released is known to fit a mixture, so the test is told that they differ."""
+    monkeypatch.setattr(fusing, "at_odds", lambda difference, covariance: True)
+    with pytest.warns(dpg.FitWarning, match="differ by more than their errors"):
+        release = dpg.fit_gmm(records, 2, method=Aggregate(records_per_number=12.0), **BUDGET)
+    assert release.noise["average"]["fused"] is False and AT_ODDS in release.warnings
+    assert release.statistic == "sketch" and "average_total_0" in release.raw and "average_weights" not in release.raw
+
+
+def test_a_mixture_that_the_waves_contradict_is_not_drawn_to_them():
+    """Of gamma records the two together lost .07 nats a record on the sketch, in silence: all that tells is the waves."""
+    records = np.random.default_rng(1).gamma(2.0, size=(60_000, 1))
+    with pytest.warns(dpg.FitWarning, match="waves contradict the mixture"):
+        release = dpg.fit_gmm(records, 2, method="aggregate", **BUDGET)
+    sketch = dpg.fit_gmm(records, 2, method="sketch", **BUDGET)
+    points = np.random.default_rng(2).gamma(2.0, size=(40_000, 1))
+    assert release.log_density(points).mean() > sketch.log_density(points).mean() - 0.02
 
 
 def test_a_setting_keeps_the_average_as_it_is(release_and_parts, records):

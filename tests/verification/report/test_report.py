@@ -177,6 +177,8 @@ def test_audits_left_out_are_said_to_be_left_out(contents):
     assert to_html(without).count("Not audited in this run") == 2
     assert to_markdown(without).count("Not audited in this run") == 2
     assert "--no-audits" in without.command and "--no-audits" not in contents.command
+    begun = replace(contents, targets=None, share=1.2345649)
+    assert "--no-audits" not in begun.command and "--share 1.2345649" in begun.command
 
 
 def test_the_same_seed_writes_the_same_files(contents, tmp_path):

@@ -120,6 +120,15 @@ def test_bad_arguments_are_told_before_work_begins(tmp_path, monkeypatch, capsys
     wrong.write_text("figure,x,quantity,method,rmse\n3,1,size,non,2\n")
     assert main(["reproductions", "--digitised", str(wrong)]) == 2
     assert "digitised must have quantities means" in capsys.readouterr().err
+    for row, words in [
+        ("3,1,means,non", "must have numbers as rmse, got None in line 2"),
+        ("3,abc,means,non,2", "must have numbers as x, got 'abc'"),
+        ("3,nan,means,non,2", "must have numbers as x, got 'nan'"),
+        ("3a,1,means,non,2", "must have numbers as figure, got '3a'"),
+    ]:
+        wrong.write_text(f"figure,x,quantity,method,rmse\n{row}\n")
+        assert main(["reproductions", "--digitised", str(wrong)]) == 2
+        assert words in capsys.readouterr().err
     wrong.write_text("figure,x\n3,1\n")
     assert main(["reproductions", "--digitised", str(wrong)]) == 2
     assert main(["reproductions", "--digitised", str(tmp_path)]) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from pathlib import Path
 
 import numpy as np
@@ -185,6 +186,17 @@ def _figure_findings(
     )
 
 
+def _finite(text: str | None, column: str, line: int) -> float:
+    """A number of a table; ValueError, naming the line, for anything else."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"digitised must have numbers as {column}, got {text!r} in line {line}")
+    return value
+
+
 def read_digitised(path: Path, number: int) -> dict[str, list[Curve]]:
     """Curves of figure ``number`` in a table with columns figure, x, quantity, method, rmse; by quantity.
 
@@ -198,12 +210,13 @@ def read_digitised(path: Path, number: int) -> dict[str, list[Curve]]:
     if not {"figure", "x", "quantity", "method", "rmse"} <= set(reader.fieldnames or ()):
         raise ValueError(f"digitised must have columns figure, x, quantity, method, rmse, got {reader.fieldnames}")
     for row in reader:
-        if row["figure"] == str(number):
+        numbers = [_finite(row[name], name, reader.line_num) for name in ("figure", "x", "rmse")]
+        if numbers[0] == number:
             if row["quantity"] not in NAMES or row["method"] not in IN_FILE:
                 rule = f"digitised must have quantities {', '.join(NAMES)} and methods {', '.join(IN_FILE)}"
                 raise ValueError(f"{rule}, got {row['quantity']!r} and {row['method']!r}")
             curve = found.setdefault(NAMES[row["quantity"]], {}).setdefault(IN_FILE[row["method"]], [])
-            curve.append((float(row["x"]), float(row["rmse"])))
+            curve.append((numbers[1], numbers[2]))
     return {
         quantity: [
             Curve(f"{mechanism}, digitised", tuple(x for x, _ in points), tuple(y for _, y in points))

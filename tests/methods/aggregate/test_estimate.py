@@ -1,0 +1,64 @@
+"""The offset of a learner's answers is found from their shortened mean, however many lie outside the ball."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import pm_dpgmm as dpg
+from pm_dpgmm.mechanisms.ball_sum import NoisyBallSum
+from pm_dpgmm.methods.aggregate import method
+from pm_dpgmm.methods.aggregate.design import Ball
+from pm_dpgmm.methods.aggregate.estimate import estimate, spread_of
+
+N_SUBSETS = 200
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def design():
+    """Of medians of two columns, by a sketch of one component."""
+    rows, given = np.random.default_rng(1).normal(size=(6_000, 2)), []
+    original = method.best_design
+
+    def spy(*arguments, **options):
+        given.append(original(*arguments, **options))
+        return given[-1]
+
+    learner = dpg.VectorLearner(lambda rows: np.median(rows, axis=0), names=("a", "b"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(method, "best_design", spy)
+        dpg.fit_gmm(rows, 1, method="aggregate", learner=learner, random_seed=1, **BUDGET)
+    return given[0]
+
+
+@pytest.mark.parametrize("spread", [1.0, 2.0, 6.0])
+@pytest.mark.parametrize("length", [0.1, 1.0, 2.5])
+def test_what_was_simulated_is_found_again(design, spread, length):
+    """The search for the offset left to infinity where few were inside; answers were ten errors off, anywhere."""
+    ball = Ball(np.zeros(len(design.onto)), design.radius)
+    for angle in np.linspace(0.0, 6.0, 5):
+        offset = length * design.radius * np.array([np.cos(angle), np.sin(angle)])
+        total = N_SUBSETS * design.expected(ball, offset, spread)
+        inside = N_SUBSETS * design.inside(ball, offset, spread)
+        found = NoisyBallSum(total, inside, 1e-9, 1e-3, N_SUBSETS, design.radius)
+        told = spread_of(design, (ball, found))
+        assert told <= spread
+        if told == spread:
+            likely = estimate(dataclasses.replace(design, answer=np.zeros(2)), [(ball, found)]).likely
+            np.testing.assert_allclose(likely, offset, atol=1e-4 * design.radius)
+
+
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+def test_medians_of_two_groups_that_one_component_holds_are_right():
+    """They jump between the groups, so nearly all lie outside the ball: 4 in 5 answers were ten errors off."""
+    learner = dpg.VectorLearner(lambda rows: np.median(rows, axis=0), names=("a", "b"))
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        rows = np.column_stack([8.0 * (rng.random(6_000) < 0.6) + rng.normal(size=6_000), rng.normal(size=6_000)])
+        release = dpg.fit_gmm(rows, 1, method="aggregate", learner=learner, random_seed=seed, **BUDGET)
+        subsets = np.array_split(rows, release.noise["average"]["rounds"][-1]["n_subsets"])
+        truth = np.mean([np.median(subset, axis=0) for subset in subsets], axis=0)
+        answer = release.answer.to_frame()
+        away = (answer["value"] - truth) / answer["error"]
+        assert np.abs(away).max() < 4.5  # of eight normal numbers: one false alarm in 18,000
