@@ -119,6 +119,8 @@ def gmm(
         else:
             if observed is not None and not is_valid_observed(observed):
                 raise TypeError(f"observed must be rows of numbers or pm.Data, got the variable {shown(observed)}")
+            if observed is not None and observed.ndim != 2:
+                raise ValueError(f"observed must have shape (N, D), got a variable of {observed.ndim} dimensions")
             check_order(last_coordinates(owner, observed), known, name="observed")
             if dims is not None:
                 _add_dims(owner, dims, (None, parameters[1].type.shape[-1]), known)

@@ -51,6 +51,7 @@ def test_no_public_function_of_the_models_is_forgotten(listed):
         ("prior_dist", {"shape": "no"}, TypeError, "shape must be a length or a sequence of lengths, got 'no'"),
         ("gmm_dist", {"shape": ("a", 2)}, TypeError, "shape must be an integer"),
         ("gmm", {"dims": 3}, ValueError, "dims must be two names"),
+        ("gmm", {"observed": pt.vector("v")}, ValueError, r"observed must have shape \(N, D\), got a variable of 1"),
         ("gmm", {"observed": models.a_variable(3, 2)}, TypeError, "observed must be rows of numbers or pm.Data"),
         ("is_multimodal", {"mixture": "g"}, TypeError, "mixture must be a Mixture, got 'g' of type str"),
         ("set_initvals", {"mapping": 3}, TypeError, "mapping must map names of variables to fields, got 3"),
