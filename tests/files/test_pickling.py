@@ -15,6 +15,7 @@ import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.planning.result import Trial
 from pm_dpgmm.privacy.curves import CompositionProfile, MaximumProfile, PointProfile, TableProfile
+from verification.auditing.audit import audit
 from verification.fuzz.releases import FILES
 
 NAMES = sorted(path.stem for path in FILES.glob("*.json"))
@@ -174,3 +175,14 @@ def test_nothing_inside_noise_and_settings_of_a_release_can_be_changed(name, tmp
     given["noise"]["sketches"].clear()  # a copy
     assert json.dumps(release.to_dict()) == before
     assert json.loads(json.dumps(dict(release.noise))) == release.noise  # as lists and dictionaries do
+
+
+def test_audits_of_a_claimed_curve_are_restored():
+    """The curves of a release of "sketch" were made by a function in a function: results could not be pickled."""
+    rng = np.random.default_rng(1)
+    guarantee = dpg.fit_gmm(rng.normal(size=(500, 1)), 1, epsilon=1.0, delta=1e-6, bounds=(-4, 4)).guarantee
+    found = audit(
+        lambda d, n, rng: d + rng.normal(scale=9.0, size=n), 1, 0, guarantee=guarantee, n_samples=500, rng=rng
+    )
+    again = pickle.loads(pickle.dumps(found))
+    assert str(again) == str(found)

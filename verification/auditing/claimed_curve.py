@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -316,15 +317,17 @@ def gaussian_family(mu: float, slack: float, failure: float) -> Family:
     A curve never rises, so beyond its lowest point the sum, convex in exp(epsilon), keeps the value that it has there.
     """
 
-    def delta(value: float, epsilon: float) -> float:
-        value = max(value, LEAST_MU)
-        if slack:
-            quantile = float(special.ndtri(min(1.0, slack / (1 - failure))))
-            epsilon = min(epsilon, max(-value * (quantile + value / 2), 0.0))  # where its derivative is 0
-        plain = failure + (1 - failure) * float(GDP(value).delta(epsilon))
-        return min(1.0, plain + ((1 + math.exp(epsilon)) * slack if slack else 0.0))
+    return Family("mu", mu, partial(_gaussian_delta, slack=slack, failure=failure), MOST_MU, "", slack, failure)
 
-    return Family("mu", mu, delta, MOST_MU, "", slack, failure)
+
+def _gaussian_delta(value: float, epsilon: float, *, slack: float, failure: float) -> float:
+    """Of a curve of :func:`gaussian_family`; a function of the module, so that results can be pickled."""
+    value = max(value, LEAST_MU)
+    if slack:
+        quantile = float(special.ndtri(min(1.0, slack / (1 - failure))))
+        epsilon = min(epsilon, max(-value * (quantile + value / 2), 0.0))  # where its derivative is 0
+    plain = failure + (1 - failure) * float(GDP(value).delta(epsilon))
+    return min(1.0, plain + ((1 + math.exp(epsilon)) * slack if slack else 0.0))
 
 
 def _words(profile: Any, family: Family) -> str:

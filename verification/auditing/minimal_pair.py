@@ -63,7 +63,7 @@ class MinimalPair:
             power = power_words(self.detection_limit, self.looked_for, "each audit", sequential=self.sequential)
             notes = in_words(self.notes)
             return f"no violation found on {self.n_tried} pairs; {power}; a pass is not a proof{notes}"
-        found = f"{self.result} ({pair_words(self.pair)}, the simplest of {self.n_tried} pairs)"
+        found = f"{self.result} ({pair_words(self.pair)}, the simplest that was refuted of {self.n_tried} pairs)"
         return found if self.refuted else f"refuted in the search, but not on fresh runs: {found}"
 
 

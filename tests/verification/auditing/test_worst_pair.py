@@ -223,7 +223,7 @@ def test_a_refuted_pair_shrinks_to_the_smallest_one():
     assert np.concatenate(found.pair).item() == 2.0
     assert found.n_tried == len(tried) == len({str(pair) for pair in tried})
     text = str(found)
-    assert "array([[2.]])" in text and f"the simplest of {found.n_tried} pairs" in text
+    assert "array([[2.]])" in text and f"the simplest that was refuted of {found.n_tried} pairs" in text
     assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["refuted"]
 
 
