@@ -30,7 +30,6 @@ from pm_dpgmm.methods.aggregate.outcomes import NO_ESTIMATE, outcome, with_sums,
 from pm_dpgmm.methods.aggregate.search import best_design
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, TooFewRecords, kept_by_nobody
 from pm_dpgmm.methods.populous.method import split
-from pm_dpgmm.methods.sketch.estimate import REJECTED
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.privacy.guarantee import Guarantee
@@ -41,6 +40,7 @@ Told: TypeAlias = tuple[Mapping[str, FloatArray], Mapping[str, Any]]  # numbers 
 FIRST_SHARE = Fraction(3, 10)  # of the budget of two rounds, for the first
 SEEN = 0.1  # share of the subsets: where their number inside is known so well, there are two rounds
 MOST_AVERAGED = 2**14  # numbers of all sums, each with its count
+MOST_MISFIT = 5.0  # of a sketch that is put together with the average: right mixtures stay below about that
 LEAST_SHARE = 0.001  # of the budget, for the sketch and for the average
 NO_ANSWERS = (
     "the learner had no answers to records simulated from the released sketch, always the same, or counts and the like,"
@@ -252,7 +252,7 @@ class Aggregate(Method):
 def rejected(centre: Outcome) -> bool:
     """Whether the waves of a sketch contradict its mixture: their errors are then no normal ones about any mixture."""
     statistic = centre.noise["misfit"]  # None: larger than any number
-    return statistic is None or statistic > REJECTED
+    return statistic is None or statistic > MOST_MISFIT
 
 
 def shares_of_rounds(left: GaussianFilter, n_subsets: int) -> tuple[Fraction, ...]:
