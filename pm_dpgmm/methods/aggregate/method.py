@@ -30,6 +30,7 @@ from pm_dpgmm.methods.aggregate.outcomes import NO_ESTIMATE, outcome, with_sums,
 from pm_dpgmm.methods.aggregate.search import best_design
 from pm_dpgmm.methods.outcome import Listener, Method, Outcome, Problem, Progress, TooFewRecords, kept_by_nobody
 from pm_dpgmm.methods.populous.method import split
+from pm_dpgmm.methods.sketch.checks.misfit import Misfit
 from pm_dpgmm.methods.sketch.method import SketchMethod
 from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.privacy.guarantee import Guarantee
@@ -235,7 +236,7 @@ class Aggregate(Method):
         found = outcome(*given)
         if not (self.fuse and isinstance(learner, BatchedEM)) or "average_weights" not in found.raw:
             return tell(found)
-        if rejected(centre):
+        if contradicted(centre):
             return tell(with_sums_in_vain(centre, rounds, CONTRADICTED))
         tell(found.with_caveat(NOT_FUSED))  # before it is put together with the sketch, which takes as long as a fit
         try:
@@ -249,10 +250,11 @@ class Aggregate(Method):
         return tell(with_sums_in_vain(centre, rounds, AT_ODDS))
 
 
-def rejected(centre: Outcome) -> bool:
+def contradicted(centre: Outcome) -> bool:
     """Whether the waves of a sketch contradict its mixture: their errors are then no normal ones about any mixture."""
-    statistic = centre.noise["misfit"]  # None: larger than any number
-    return statistic is None or statistic > MOST_MISFIT
+    told = Misfit.of(centre.noise)
+    assert told is not None
+    return told.statistic > MOST_MISFIT
 
 
 def shares_of_rounds(left: GaussianFilter, n_subsets: int) -> tuple[Fraction, ...]:
