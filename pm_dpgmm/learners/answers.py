@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.learners.vector_learner import VectorLearner
+from pm_dpgmm.learners.vector_learner import LARGEST, VectorLearner
 from pm_dpgmm.mixture.mixture import Mixture
 
 Answer: TypeAlias = Mixture | FloatArray
@@ -50,15 +50,17 @@ class MixtureForm:
 
 @dataclass(frozen=True, slots=True)
 class VectorForm:
-    """A vector of ``size`` finite numbers."""
+    """A vector of ``size`` numbers within LARGEST."""
 
     size: int
 
     def checked(self, given: Any) -> FloatArray:
         """A copy; ValueError unless it is such a vector."""
         answer = np.array(given, dtype=float)
-        if answer.shape != (self.size,) or not np.isfinite(answer).all():
-            raise ValueError(f"learner must return {self.size} finite numbers, got shape {answer.shape}")
+        if answer.shape != (self.size,) or not (np.abs(answer) <= LARGEST).all():
+            raise ValueError(
+                f"learner must return {self.size} finite numbers within {LARGEST:.0e}, got shape {answer.shape}"
+            )
         return answer
 
     def numbers(self, answer: Answer) -> FloatArray:

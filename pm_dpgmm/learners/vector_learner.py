@@ -13,6 +13,7 @@ from pm_dpgmm.records.feature_names import axis_labels
 
 LONGEST_ANSWER = 1000  # numbers; the covariance of their errors, in a file, is then 26 megabytes
 LONGEST_NAME = 200  # characters
+LARGEST = 1e100  # of an answer's numbers, whose squares must be numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +23,16 @@ class VectorLearner:
     For ``fit_gmm(method="aggregate")``, which makes it private: ``release.answer`` is then the mean of what the
     function says of many small parts of the records, with noise, and without the bias of small parts as far as
     simulation shows it. A number has to mean the same of few rows and of many: a share, and no count, sum or test
-    statistic, whose error would be inf, with a warning.
+    statistic, whose error would be inf, with a warning. A warning also names numbers that hang on rows far from all
+    components, as means and deviations do: give bounds near the records, or ask for medians, quantiles or shares.
 
     Parameters
     ----------
     function : callable
-        From rows (M, D) to as many finite numbers as there are names, in their order or labelled with them (a Series);
-        to be forked and pickled like any learner, see :func:`pm_dpgmm.fit_gmm`. The rows are in the unit of the
-        records, those of columns with ``transform`` are mapped: a median of logarithms is one of logarithms.
+        From rows (M, D) to as many finite numbers as there are names, none beyond 1e100, in their order or labelled
+        with them (a Series); to be forked and pickled like any learner, see :func:`pm_dpgmm.fit_gmm`. The rows are in
+        the unit of the records, those of columns with ``transform`` are mapped: a median of logarithms is one of
+        logarithms.
     names : sequence of str
         Of the numbers, all different; their units are those of the function's answer.
 
@@ -55,15 +58,16 @@ class VectorLearner:
             raise ValueError(f"names must be 1 to {LONGEST_ANSWER} different texts, got {shown(self.names)}")
 
     def __call__(self, rows: FloatArray) -> FloatArray:
-        """The function's answer, shape (p,); ValueError unless it is as many finite numbers as there are names."""
+        """The function's answer, shape (p,); ValueError unless it is a number within LARGEST for each name."""
         said = in_order(self.function(rows), self.names)
         check_masks(said, name="the function's answer")
         given = np.asarray(unmasked(said))
         if given.dtype.kind not in "biuf":
             raise TypeError(f"function must return real numbers, got {shown(given)}")
         answer = np.array(given, dtype=float)
-        if answer.shape != (len(self.names),) or not np.isfinite(answer).all():
-            raise ValueError(f"function must return {len(self.names)} finite numbers, got {shown(answer)}")
+        if answer.shape != (len(self.names),) or not (np.abs(answer) <= LARGEST).all():
+            wanted = f"{len(self.names)} finite numbers within {LARGEST:.0e}"
+            raise ValueError(f"function must return {wanted}, got {shown(answer)}")
         return answer
 
 

@@ -57,26 +57,47 @@ def test_labels_that_are_no_names_are_refused(labels):
         dpg.VectorLearner(lambda rows: answer, names=("a", "b"))(ROWS)
 
 
-def median_and_slope(rows):
+def numbers_of_two(rows):
     x, y = rows.T
-    return np.array([np.median(x), np.polyfit(x, y, 1)[0]])
+    return np.array([np.median(x), np.polyfit(x, y, 1)[0], x.std()])
+
+
+NEAR = [(0.0, 90.0), (-10.0, 120.0)]
+
+
+@pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
+def test_numbers_that_do_not_hang_on_far_rows_are_not_warned_of():
+    """Medians anywhere, and means and deviations within bounds near the records. Seeded."""
+    X = np.random.default_rng(1).normal(size=(8_000, 1))
+    for function, bounds in ((np.median, None), (np.mean, (-4.5, 4.5)), (np.std, (-4.5, 4.5))):
+        learner = dpg.VectorLearner(lambda rows, of=function: [of(rows)], names=("number",))
+        settings = {"epsilon": 1.0, "delta": 1e-6, "method": "aggregate", "random_seed": 1, "progress": False}
+        release = dpg.fit_gmm(X, 1, learner=learner, bounds=bounds, **settings)
+        assert release.warnings == ()
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("share, told", [(0.0, False), (0.02, True)])
+@pytest.mark.parametrize(
+    "share, bounds, told",
+    [
+        (0.0, NEAR, "'slope' would"),
+        (0.0, None, "'slope', 'deviation' would"),
+        (0.003, None, "'slope', 'deviation' would"),
+        (0.02, None, "'slope', 'deviation' would"),
+    ],
+)
 @pytest.mark.filterwarnings("ignore::pm_dpgmm.FitWarning")
-def test_numbers_that_hang_on_far_rows_are_warned_of(share, told):
-    """A slope was 8 to 20 errors from what the learner says of all records in 16 of 18 fits without a word. Seeded."""
+def test_numbers_that_hang_on_far_rows_are_warned_of(share, bounds, told):
+    """Beside .4 % of far rows a deviation was 70 errors off without a word: the sketch did not show them. Seeded."""
     rng = np.random.default_rng(1)
     x = rng.normal(45, 12, 8_000)
     X = np.column_stack([x, 20 + 0.8 * x + rng.normal(0, 10, 8_000)])
     far = rng.random(8_000) < share
-    X[far] = rng.uniform(-100, 200, (far.sum(), 2))
-    learner = dpg.VectorLearner(median_and_slope, names=("median", "slope"))
+    X[far] = rng.uniform(-300, 400, (far.sum(), 2))
+    learner = dpg.VectorLearner(numbers_of_two, names=("median", "slope", "deviation"))
     settings = {"epsilon": 1.0, "delta": 1e-6, "method": "aggregate", "random_seed": 1, "progress": False}
-    release = dpg.fit_gmm(X, 1, learner=learner, **settings)
-    about = [text for text in release.warnings if "lie far from all components" in text]
-    assert len(about) == told
-    assert all("'slope' moved" in text and "'median'" not in text for text in about)
-    assert ("lie far from all components" in (release.answer.flag or "")) is told
+    release = dpg.fit_gmm(X, 1, learner=learner, bounds=bounds, **settings)
+    about = [text for text in release.warnings if "hardly shows rows far from all components" in text]
+    assert len(about) == 1 and told in about[0] and "'median'" not in about[0]
+    assert about[0] in (release.answer.flag or "")
     assert abs(release.answer.values[0] - np.median(X[:, 0])) < 4 * release.answer.errors[0]

@@ -114,9 +114,12 @@ class _Walk:
         )
 
     def _array(self, value: np.ndarray[Any, Any]) -> list[bytes]:
-        head = [str((value.dtype.str, value.dtype.descr, value.shape)).encode()]
+        about = dict(value.dtype.metadata or {})
+        head = [str((value.dtype.str, value.dtype.descr, value.shape)).encode(), self.of(about)]
         if isinstance(value, np.ma.MaskedArray):
-            return [*head, self.of(np.asarray(value.data)), self.of(np.ma.getmaskarray(value))]
+            filled = self.of(np.asarray(value.fill_value)), str(value.hardmask).encode()
+            return [*head, self.of(np.asarray(value.data)), self.of(np.ma.getmaskarray(value)), *filled]
+        head.append(self.of(getattr(value, "__dict__", {})))  # of a subclass
         if value.dtype.hasobject or value.dtype.kind == "T":  # strings of any length lie elsewhere
             return [*head, self.of(np.asarray(value).tolist())]
         return [*head, _contents(np.asarray(value))]
@@ -133,13 +136,15 @@ class _Walk:
         elif isinstance(value, pandas.Series):
             inside = [self.of(value.name), self.of(value.index), self._values(value)]
         else:
-            return [self.of(list(value.names)), self._values(value)]
-        return [*inside, self.of(dict(value.attrs))]
+            frequency = str(getattr(value, "freq", None)).encode()
+            return [self.of(list(value.names)), frequency, self._values(value)]
+        further = {label: getattr(value, label, None) for label in value._metadata}  # of a subclass
+        return [*inside, self.of(dict(value.attrs)), self.of(further), str(value.flags).encode()]
 
     def _values(self, column: Any) -> bytes:
         inside = [str(column.dtype).encode()]
         if hasattr(column.dtype, "categories"):
-            inside.append(self.of(column.dtype.categories))
+            inside += [self.of(column.dtype.categories), str(column.dtype.ordered).encode()]
         numbers = isinstance(column.dtype, np.dtype) and not column.dtype.hasobject
         return _hashed("column", [*inside, self.of(column.to_numpy() if numbers else column.to_numpy(dtype=object))])
 

@@ -11,7 +11,6 @@ from verification._arguments import shown
 from verification.auditing.data_digest import NoDigest, digest
 
 EXACT = 2**53  # integers up to it are doubles
-BESIDE = ("name", "attrs")  # of a series or a frame, which ``equals`` does not compare
 CHANGED = "{who} must leave its data as they are, got other data after {when} (a cache within them counts); copy them"
 
 
@@ -51,13 +50,16 @@ def same_data(x: Any, x_neighbour: Any) -> bool:
             return True
     except NoDigest:
         return False
-    equals = getattr(x, "equals", None)  # of a frame or an Arrow table, however it is laid out in memory
+    if type(x).__module__.split(".")[0] == "pandas":  # of which ``equals`` compares less than a digest
+        return False
+    equals = getattr(x, "equals", None)  # of a table of polars or Arrow, however it is laid out in memory
     if not callable(equals):
         return False
     try:
-        return equals(x_neighbour) is True and all(
-            getattr(x, label, None) == getattr(x_neighbour, label, None) for label in BESIDE
-        )
+        schema: Any = getattr(x, "schema", None)
+        if hasattr(schema, "metadata") and not schema.equals(x_neighbour.schema, check_metadata=True):
+            return False  # of Arrow, whose tables are compared without it
+        return equals(x_neighbour) is True
     except Exception:  # whatever a foreign method raises
         return False
 

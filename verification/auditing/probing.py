@@ -16,7 +16,10 @@ FloatArray = NDArray[np.float64]
 PROBES = 64  # runs with two generators
 FAILURE = 1.7e308
 ELSEWHERE = "the mechanism also draws from elsewhere than rng, so the seed alone does not repeat this audit"
-SAME_DATA = "x and x_neighbour are the same data, if the order of mappings and sets counts for nothing"
+SAME_DATA = (
+    "x and x_neighbour are the same data, as far as values, types and labels go; the order of mappings and sets counts"
+    " for nothing"
+)
 
 
 def probe(runner: Runner, rng: np.random.Generator, *, n_jobs: int = 1) -> list[str]:

@@ -233,21 +233,26 @@ def _parts(output: Any) -> Parts:
 def _way_of_rng(mechanism: Callable[..., Any]) -> str:
     """How ``mechanism`` takes its generator."""
     try:
-        parameters = inspect.signature(mechanism).parameters
+        signature = inspect.signature(mechanism)
     except (TypeError, ValueError):  # some builtins tell nothing
         return "by place"
-    rule = "mechanism must take (data, rng) or (data)"
+    parameters = signature.parameters
+    any_more = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
     if "rng" in parameters and parameters["rng"].kind is not inspect.Parameter.POSITIONAL_ONLY:
-        others = [
-            n for n, p in parameters.items() if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-        ]
-        if len({*others} - {"rng"}) > 1:
-            raise TypeError(f"{rule}, got parameters {', '.join(parameters)}")
-        return "by name"
-    places = [p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
-        return "by place"
-    needed = sum(p.default is p.empty for p in places)
-    if needed > 2 or len(places) < 1:
-        raise TypeError(f"{rule}, got parameters {', '.join(parameters) or 'none'}")
-    return "by place" if needed == 2 else "not at all"
+        way = "by name" if _takes(signature, 0, rng=0) else None
+    elif _takes(signature, 0) and not any_more:
+        way = "not at all"
+    else:
+        way = "by place" if _takes(signature, 0, 0) else None
+    if way is None:
+        names = ", ".join(parameters) or "none"
+        raise TypeError(f"mechanism must take (data, rng) or (data), got parameters {names}")
+    return way
+
+
+def _takes(signature: inspect.Signature, *places: Any, **names: Any) -> bool:
+    try:
+        signature.bind(*places, **names)
+    except TypeError:
+        return False
+    return True

@@ -81,7 +81,7 @@ def design() -> Design:
     def fit(rows: FloatArray, edges: Any) -> Fits:
         return learner.fit_all(rows, edges, 1)
 
-    found = method.best_design(centre(), fit, mu_squared=0.1, records_per_number=SIZE / 2, seed=1)
+    found = method.best_design(centre(), fit, mu_squared=0.1, records_per_number=SIZE / 2, bounds=None, seed=1)
     assert found is not None
     return found
 

@@ -50,11 +50,12 @@ GROWING = (
     " What it would say of all records is not known, which an error of inf stands for"
 )
 FAR_AWAY = (
-    "some records lie far from all components, how far the sketch does not show: {} moved by more than two errors where"
-    " as many simulated records lay ten deviations away, so what is said of {} may be off by many errors; medians,"
-    " quantiles and shares move little"
+    "a sketch hardly shows rows far from all components, and an average counts them for little: if {share:.2%} of the"
+    " records, as there may be, lay anywhere up to a hundred deviations away and within the bounds, {} would be off by"
+    " more than three errors. If such rows can be there, give bounds near the others, or ask for medians, quantiles or"
+    " shares"
 )
-MOVED = 2.0  # errors
+MISSED = 3.0  # errors
 LISTED, LONGEST = 3, 40  # numbers that are named, and characters of a name
 TOO_UNSURE = 1.0  # standard error of a mean, in the component's deviations, or of the logarithm of a deviation
 
@@ -78,8 +79,8 @@ def average_caveats(
     """
     texts = [None if with_sketch else learner_fails(design), far_from_the_sketch(design, rounds, found)]
     if names is not None:
-        hang = (design.moved > MOVED * np.sqrt(np.diagonal(found.covariance))) & ~design.alike & ~design.growing
-        texts.append(told_of(FAR_AWAY, hang, names))
+        missed = design.missed > MISSED * np.sqrt(np.diagonal(found.covariance))
+        texts.append(told_of(FAR_AWAY, missed & ~design.alike & ~design.growing, names, share=design.far))
         texts += [told_of(NEVER_DIFFER, design.alike, names), told_of(GROWING, design.growing, names)]
     if mixture is not None and errors is not None:
         assert isinstance(design.chart, MixtureChart)
@@ -98,13 +99,13 @@ def learner_fails(design: Design) -> str | None:
     )
 
 
-def told_of(text: str, which: BoolArray, names: Sequence[str]) -> str | None:
+def told_of(text: str, which: BoolArray, names: Sequence[str], **further: float) -> str | None:
     """That nothing is known of some of a learner's numbers, the first of them by name."""
     if not which.any():
         return None
     told = [repr(printable(name)[:LONGEST]) for name, one in zip(names, which, strict=True) if one]
     more = f" and {len(told) - LISTED} more" if len(told) > LISTED else ""
-    return text.format(", ".join(told[:LISTED]) + more, "the number" if len(told) == 1 else "each")
+    return text.format(", ".join(told[:LISTED]) + more, "the number" if len(told) == 1 else "each", **further)
 
 
 def far_from_the_sketch(design: Design, rounds: Sequence[Round], found: Estimate) -> str | None:

@@ -35,7 +35,6 @@ POWER = -0.25  # of the covariance: noise in all directions together is least fo
 N_LARGE, FEWEST_LARGE, LARGE = 20, 8, (1_000, 20_000)  # large simulated samples, least answers to them, their records
 MOST_SIMULATED = 30_000_000  # numbers in simulated records at a time: a quarter of a gigabyte
 GROWN = 6.0  # deviations; those of few large fits are no better known than by a third
-AWAY = 10.0  # deviations that far rows are supposed to lie away: how far they do, a sketch does not show
 MOST_ALIKE = 0.5  # size of a subset in large samples up to which the two tell the bias of both
 
 FitParts = Callable[[FloatArray, IntArray], Answers]  # rows and edges of subsets in them
@@ -70,7 +69,8 @@ class Design:
     seed: int  # of rows that are simulated later
     alike: BoolArray  # (P,): numbers that were the same in all typical simulated fits, so that no direction shows them
     growing: BoolArray  # (P,): numbers that hang on how many records there are
-    moved: FloatArray  # (P,): by how much far rows would move an answer, where the sketch says that there are any
+    missed: FloatArray  # (P,): what the average would miss of the answer to all records beside rows that lie far
+    far: float  # share of those rows
 
     def predicted(self, mu_squared: float) -> float:
         """Squared error of an answer, by simulation: noise of the average, and a share of the bias that goes."""
@@ -165,7 +165,8 @@ def simulated(
         seed=int(rng.integers(2**31)),
         alike=alike,
         growing=np.zeros(len(alike), dtype=bool),
-        moved=np.zeros(len(alike)),
+        missed=np.zeros(len(alike)),
+        far=0.0,
     )
 
 
@@ -226,19 +227,6 @@ def with_growing(design: Design, *, n_records: float, n_whole: int) -> Design:
     bias = np.sqrt(DOUBTED) * np.abs(design.answer - design.middle)
     growing = np.abs(design.answer) > np.maximum(GROWN * np.sqrt(variances), bias)
     return replace(design, growing=~design.alike & growing)
-
-
-def with_moved(design: Design, fit: FitParts, rows: FloatArray, weight: float, *, rng: np.random.Generator) -> Design:
-    """The design with what the learner's answer to simulated ``rows`` (n, D), offset 0, hangs on a share that lies far.
-
-    That share is drawn anew, every column by itself, up to AWAY deviations from the middle: on both sides in one table,
-    on the upper side in another. Of the two moves of a number the larger counts; no answer moves nothing.
-    """
-    few = max(1, round(weight * len(rows)))
-    drawn = rng.uniform(-AWAY, AWAY, size=(few, rows.shape[1])) * rows.std(axis=0)
-    tables = [np.concatenate([rows.mean(axis=0) + one, rows[few:]]) for one in (drawn, np.abs(drawn))]
-    moves = np.abs(design.chart.vectors(fit(np.concatenate(tables), np.arange(3) * len(rows))))
-    return replace(design, moved=np.where(np.isfinite(moves), moves, 0.0).max(axis=0))
 
 
 def _regression(vectors: FloatArray, predictors: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:

@@ -73,8 +73,7 @@ def _solved(design: Design, one: Round, spread: float) -> tuple[FloatArray, Floa
     ball, found = one
     mean, scale = found.total / found.n_subsets, found.noise_scale / found.n_subsets
     start = _likely_offset(design, one, spread)
-    left, gains, right = np.linalg.svd(slopes_at(design, ball, start, spread))
-    inverse = (right.T / np.maximum(gains, LEAST_GAIN)) @ left.T  # where all are shrunk nothing is known of a length
+    inverse = inverse_slopes(design, ball, start, spread)
     offset = start + inverse @ (mean - design.expected(ball, start, spread))
     # what is left of fits scatters, in the records as in simulation
     kept, _ = design.shrunk(ball, start, spread)
@@ -103,6 +102,13 @@ def _likely_offset(design: Design, one: Round, spread: float) -> FloatArray:
     found_at = optimize.minimize(height, mean, jac=True, method="L-BFGS-B", options=options).x
     length = np.linalg.norm(found_at)
     return np.asarray(ball.centre + ball.radius * found_at * min(1.0, FARTHEST / max(length, TINY)))
+
+
+def inverse_slopes(design: Design, ball: Ball, offset: FloatArray, spread: float) -> FloatArray:
+    """How an offset (Q,) follows the mean of shrunk vectors, (Q, Q); in no direction more than LEAST_GAIN allows."""
+    left, gains, right = np.linalg.svd(slopes_at(design, ball, offset, spread))
+    inverse = (right.T / np.maximum(gains, LEAST_GAIN)) @ left.T  # where all are shrunk nothing is known of a length
+    return np.asarray(inverse)
 
 
 def slopes_at(design: Design, ball: Ball, offset: FloatArray, spread: float) -> FloatArray:

@@ -203,10 +203,11 @@ class Aggregate(Method):
         learner = BatchedEM() if learner is None else learner
         way: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress, "time_limit": self.time_limit}
         size: dict[str, Any] = {"mu_squared": float(left.limit - left.spent), "seed": seeds(1, rng=rng)[0]}
+        size |= {"records_per_number": self.records_per_number, "bounds": problem.bounds}
         why = NO_ANSWERS
         try:
             with simulated_fits(learner, problem.n_components, forgets=self.rehearse, **way) as fit:
-                design = best_design(centre, fit, records_per_number=self.records_per_number, **size)
+                design = best_design(centre, fit, **size)
         except Exception as error:  # of simulated records, so public; the sketch is paid for
             stop_if_told(error)
             design, why = None, NOT_TRIED.format(type(error).__name__[:100])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.methods.aggregate.chart import Answers, Chart, MixtureChart, VectorChart
 from pm_dpgmm.methods.aggregate.control import Waves
@@ -19,8 +20,8 @@ from pm_dpgmm.methods.aggregate.design import (
     subset_size,
     with_answer,
     with_growing,
-    with_moved,
 )
+from pm_dpgmm.methods.aggregate.far_rows import with_missed
 from pm_dpgmm.methods.outcome import Outcome
 from pm_dpgmm.methods.sketch.law import SketchLaw
 from pm_dpgmm.methods.sketch.statistics import SketchStatistics
@@ -37,17 +38,22 @@ RECORDS_PER_NUMBER = (
     384.0,
     768.0,
 )  # tried in turn
-FAR = 0.005  # share of the records in the sketch's background from which on numbers may hang on those
 PATIENCE = 2  # sizes in a row that are worse than the best so far, until no more are tried
 SETTLED = 0.3  # share of the error that is not noise, below which the first that is worse ends the search
 CENTRE_ROWS = (2_000, 40_000)  # least and most simulated records for the learner's answer to the released mixture
-LARGEST = 1e100  # numbers and units of vectors, whose squares must be numbers
+LEAST = 1e-100  # unit of a number, whose square must be one
 ROUNDED = 1e-12  # share of a number up to which it is the same: a mean of equal numbers differs by rounding
 UNIT_PARTS = 40  # parts of these records, for the units of vectors
 
 
 def best_design(
-    centre: Outcome, fit: FitParts, *, mu_squared: float, records_per_number: float | None, seed: int
+    centre: Outcome,
+    fit: FitParts,
+    *,
+    mu_squared: float,
+    records_per_number: float | None,
+    bounds: FloatArray | None,
+    seed: int,
 ) -> Design | None:
     """The design of a run around a released sketch, from numbers of no record; None if the learner cannot fit.
 
@@ -61,6 +67,8 @@ def best_design(
         Budget of the average, in squared Gaussian differential privacy.
     records_per_number : float or None
         Records of a subset for each number of an answer or of the mixture, whichever has more; None tries several.
+    bounds : ndarray, shape (D, 2), or None
+        Of the columns, public.
     seed : int
         Of the simulated rows, another one in every run: what simulation gets wrong, as the stated errors say, would
         else be wrong the same way in all.
@@ -110,7 +118,7 @@ def best_design(
     if (best.alike | best.growing).all():
         return None
     far = 0.0 if centre.background is None else centre.background[0]
-    return with_moved(best, fit, rows, far, rng=rng) if far > FAR else best
+    return with_missed(best, fit, law, density, far, bounds, rng=rng)
 
 
 def _chart(whole: Answers, parts: Callable[[], Answers]) -> Chart | None:
@@ -127,6 +135,4 @@ def _chart(whole: Answers, parts: Callable[[], Answers]) -> Chart | None:
     rounding = ROUNDED * np.abs(found).max(axis=0)
     spread = np.where(spread > rounding, spread, found.std(axis=0))
     spread = np.where(spread > rounding, spread, np.maximum(np.abs(whole[0]), 1.0))
-    if not (np.abs(whole[0]) <= LARGEST).all() or not ((spread >= 1 / LARGEST) & (spread <= LARGEST)).all():
-        return None
-    return VectorChart(whole[0], spread)
+    return VectorChart(whole[0], np.maximum(spread, LEAST))

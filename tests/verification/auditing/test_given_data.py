@@ -48,6 +48,23 @@ def changes(data, step):
         data.a = data.a + step
 
 
+def index(*labels, name=None):
+    return pd.Series([1.0, 2.0], index=pd.Index(labels, name=name))
+
+
+def labelled(note):
+    array = np.ones(2).view(Labelled)
+    array.note = note
+    return array
+
+
+def described(note):
+    return pa.table({"a": [1]}).replace_schema_metadata({"note": note})
+
+
+DAYS = pd.date_range("2020-01-01", periods=3)
+
+
 @dataclass
 class Records:
     a: float
@@ -149,6 +166,19 @@ def test_reading_changes_nothing_and_equal_data_are_noted(kind):
         (np.array([1, "a"], dtype=object), np.array([1, "b"], dtype=object), False),
         (np.zeros((2, 1)), np.zeros((1, 2)), False),
         (Records(1.0), Records(2.0), False),
+        (index("a", "b"), index("a", "b"), True),
+        (index("a", "b", name="c"), index("a", "b", name="d"), False),
+        (pd.Series([1.0], name=1), pd.Series([1.0], name=1.0), False),
+        (pd.Series(DAYS, index=DAYS), pd.Series(DAYS, index=pd.DatetimeIndex(list(DAYS))), False),
+        (pd.Series(pd.Categorical(["u"])), pd.Series(pd.Categorical(["u"], ordered=True)), False),
+        (pd.Series([1.0]), pd.Series([1.0]).set_flags(allows_duplicate_labels=False), False),
+        (described("c"), described("c"), True),
+        (described("c"), described("d"), False),
+        (labelled("c"), labelled("c"), True),
+        (labelled("c"), labelled("d"), False),
+        (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[0, 1], fill_value=7), False),
+        (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[0, 1], hard_mask=True), False),
+        (np.ones(2), np.ones(2, dtype=np.dtype("f8", metadata={"c": 1})), False),
         (lambda row: row + 1, lambda row: row + 1, True),
         (lambda row: row + 1, lambda row: row + 2, False),
         (lambda row: min(row), lambda row: max(row), False),

@@ -319,6 +319,8 @@ def test_a_profile_and_densities_take_it_too():
         (((3,), {}), "mechanism must be callable"),
         (((lambda: 1,), {}), r"mechanism must take \(data, rng\) or \(data\)"),
         (((lambda a, b, c: 1,), {}), r"mechanism must take \(data, rng\) or \(data\)"),
+        (((lambda rng, d: 1,), {}), r"mechanism must take \(data, rng\) or \(data\), got parameters rng, d"),
+        (((lambda *, data, rng: 1,), {}), r"mechanism must take \(data, rng\) or \(data\), got parameters data, rng"),
         (((once,), {"failures": KeyError}), "failures must be a tuple of exception types"),
         (((once,), {"failures": (KeyboardInterrupt,)}), "failures must be a tuple of exception types"),
     ],
