@@ -34,6 +34,7 @@ from pm_dpgmm.mixture.mixture import Mixture
 from verification.benchmarks.ablation_sets import SETS, Problem, Set
 from verification.benchmarks.ablation_trials import TRIALS, Trial
 from verification.benchmarks.peers import DELTA, WEIGHT_FLOOR
+from verification.benchmarks.seeds import at_least
 
 REFUSAL = 1.0  # nats that a refusal costs
 Names = frozenset[tuple[str, str]]  # modules and what their functions that ran refer to
@@ -190,7 +191,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--constants", help="names or parts of labels, separated by commas; all without it")
     parser.add_argument("--sets", help="names or kinds, separated by commas; all without it")
-    parser.add_argument("--seeds", type=int, default=3, help="data sets of each set")
+    parser.add_argument("--seeds", type=at_least(1), default=3, help="data sets of each set")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--rows", type=Path, help="file with a line of JSON for each fit, read and extended")
     options = parser.parse_args(arguments)

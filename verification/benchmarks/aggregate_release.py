@@ -34,6 +34,7 @@ from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.planning.trials import _component_errors, public_mixture
 from verification.benchmarks.aggregate_learners import TMixture, TrimmedEM
 from verification.benchmarks.populous_runs import DELTA, EPSILON, OFFSET, units
+from verification.benchmarks.seeds import at_least
 
 REACH = 1.645  # deviations of an interval of 90 %
 
@@ -242,7 +243,7 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"all by default: {', '.join(PARTS)}")
-    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--runs", type=at_least(1), default=20)
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.parts) - set(PARTS))
     if unknown:

@@ -22,6 +22,7 @@ import pymc as pm
 import pm_dpgmm as dpg
 from pm_dpgmm.bayes.arviz_compat import group_of, posterior_of
 from verification.benchmarks.gmm_density import add_rows, rows
+from verification.benchmarks.seeds import at_least
 
 N_RECORDS, N_ROWS, N_TUNE = 5_000, 60, 500
 LARGEST_R_HAT, MOST_TIME = 1.01, 1 / 3
@@ -97,9 +98,9 @@ def times() -> bool:
 def main() -> None:
     """Exit status 1 when a figure is not as wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--chains", type=int, default=4)
-    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--seeds", type=at_least(1), default=5)
+    parser.add_argument("--chains", type=at_least(1), default=4)
+    parser.add_argument("--draws", type=at_least(1), default=1000)
     parser.add_argument("--skip-times", action="store_true")
     arguments = parser.parse_args()
     logging.getLogger("pymc").setLevel(logging.ERROR)

@@ -18,6 +18,7 @@ import numpy as np
 
 from verification import GDP, audit
 from verification.auditing.claimed_curve import GAUSSIAN
+from verification.benchmarks.seeds import at_least
 
 Claim = dict[str, Any]
 CLAIMS: dict[str, Callable[[float], Claim]] = {
@@ -62,12 +63,12 @@ def refuted_at_limit(claim: Claim, *, runs: int, columns: int, sequential: bool,
 def main() -> None:
     """Print a line for every kind and size of claim."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, nargs="+", default=[100, 300, 1_000, 3_000])
-    parser.add_argument("--columns", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--runs", type=at_least(1), nargs="+", default=[100, 300, 1_000, 3_000])
+    parser.add_argument("--columns", type=at_least(1), nargs="+", default=[1, 4])
     parser.add_argument("--claims", choices=CLAIMS, nargs="+", default=list(CLAIMS))
     parser.add_argument("--sizes", type=float, nargs="+", default=SIZES, help="of the claim: epsilon or mu")
     parser.add_argument("--sequential", action="store_true")
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", type=at_least(1), default=20)
     given = parser.parse_args()
     for runs in given.runs:
         for size in given.sizes:

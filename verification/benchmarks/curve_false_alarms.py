@@ -22,6 +22,7 @@ import numpy as np
 from scipy import special, stats
 
 from verification import GDP, audit
+from verification.benchmarks.seeds import at_least
 from verification.references.references import hockey_stick, laplace_delta
 
 ERROR, SURPRISE = 0.05, 1e-3
@@ -166,8 +167,8 @@ def most(audits: int) -> int:
 def main() -> int:
     """Print a line for each control and one for all; see the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("seeds", type=int, nargs="?", default=200)
-    parser.add_argument("--runs", type=int, default=1_000)
+    parser.add_argument("seeds", type=at_least(1), nargs="?", default=200)
+    parser.add_argument("--runs", type=at_least(1), default=1_000)
     parser.add_argument("--learned", action="store_true")
     parser.add_argument("--sequential", action="store_true")
     arguments = parser.parse_args()

@@ -20,6 +20,7 @@ import numpy as np
 
 from verification import GDP, audit
 from verification.benchmarks.curve_mechanisms import DELTA, FAMILIES, Family, log_density, mu_of, noisy
+from verification.benchmarks.seeds import at_least
 
 CLAIM = 1.0
 LEAST, RATIO, STEPS = 0.02, 1.1, 60  # of the excess
@@ -63,8 +64,8 @@ def certified(n: int, seeds: int, exact: bool) -> list[float]:
 def main() -> None:
     """Print the table, or the false alarms."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, nargs="+", default=[1_000, 4_000, 20_000])
-    parser.add_argument("--seeds", type=int, default=24)
+    parser.add_argument("--runs", type=at_least(1), nargs="+", default=[1_000, 4_000, 20_000])
+    parser.add_argument("--seeds", type=at_least(1), default=24)
     parser.add_argument("--quick", action="store_true", help="8 seeds, 1,000 and 4,000 runs")
     parser.add_argument("--at", type=float, metavar="EPSILON")
     parser.add_argument("--mechanism", choices=FAMILIES, default="gaussian")

@@ -16,6 +16,7 @@ import numpy as np
 
 from pm_dpgmm import FitWarning, Mixture, Unstable, fit_gmm
 from pm_dpgmm.mixture.scheffe_sets import Lines, scheffe_sets
+from verification.benchmarks.seeds import at_least
 
 EPSILON, DELTA = 1.0, 1e-6
 LEAST_RECORDS, RECORDS_OF_LEAST = 20_000, 3_000  # n = max(these, over the least weight)
@@ -135,8 +136,8 @@ def draw(runs: list[Run], path: str) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Print the table, and draw it if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--random", type=int, default=20, help="random mixtures, one run each")
+    parser.add_argument("--repeats", type=at_least(1), default=10)
+    parser.add_argument("--random", type=at_least(0), default=20, help="random mixtures, one run each")
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--cases", default=",".join(f'"{name}"' for name in CASES), help="in quotes, or none")
     parser.add_argument("--figure", help="file to draw to")

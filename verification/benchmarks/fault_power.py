@@ -16,6 +16,7 @@ import sys
 
 import numpy as np
 
+from verification.benchmarks.seeds import at_least
 from verification.specimens import Specimen, all_specimens
 from verification.targets import all_targets
 from verification.targets.curves import with_curves
@@ -40,7 +41,7 @@ def main() -> int:
     """One line for each fault; status 1 if one is caught too narrowly, 2 for names that are none."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", metavar="FAULT", nargs="*", help="faults to audit (default all)")
-    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--repeats", type=at_least(1), default=20)
     parser.add_argument("--curves", action="store_true", help="targets with a curve alone, against it")
     parser.add_argument("--share", type=float, help="of the full numbers of runs (default: as in the tests)")
     parser.add_argument("--every-seed", action="store_true")

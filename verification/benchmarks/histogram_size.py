@@ -13,6 +13,7 @@ import numpy as np
 
 from pm_dpgmm.demo import BOUNDS, N_COMPONENTS, load_records, non_private_fit
 from pm_dpgmm.fit import fit_gmm
+from verification.benchmarks.seeds import at_least
 
 N_RECORDS, EPSILONS, N_HELD_OUT = (500, 1_000, 2_000, 5_000, 16_000), (1.0, 0.3), 4_000
 
@@ -29,7 +30,7 @@ def gap(records: np.ndarray, n_records: int, epsilon: float, rng: np.random.Gene
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--repeats", type=at_least(1), default=10)
     repeats = parser.parse_args().repeats
     records, _ = load_records(np.random.default_rng(0))
     print(f"{'n_records':>9} {'epsilon':>8} {'median':>8} {'25%':>8} {'75%':>8} {'worst':>8}")

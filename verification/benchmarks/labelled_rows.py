@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.posterior_draws import posterior_of
+from verification.benchmarks.seeds import at_least
 
 FloatArray = NDArray[np.float64]
 
@@ -153,10 +154,10 @@ def main() -> int:
     import pymc as pm
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--chains", type=int, default=2)
-    parser.add_argument("--draws", type=int, default=500)
-    parser.add_argument("--tune", type=int, default=500)
+    parser.add_argument("--seeds", type=at_least(1), default=20)
+    parser.add_argument("--chains", type=at_least(1), default=2)
+    parser.add_argument("--draws", type=at_least(1), default=500)
+    parser.add_argument("--tune", type=at_least(0), default=500)
     parser.add_argument("--skip-readme", action="store_true")
     arguments = parser.parse_args()
     logging.getLogger("pymc").setLevel(logging.ERROR)

@@ -26,6 +26,7 @@ from pm_dpgmm import FitWarning, Mixture, Release, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from verification.benchmarks import truths
 from verification.benchmarks.accuracy_methods import distance
+from verification.benchmarks.seeds import at_least
 
 EPSILON, N_HELD_OUT, N_STARTS = 1.0, 20_000, 3
 
@@ -110,7 +111,7 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", help="A, B, rounds, randomisers; A and B by default")
-    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--repeats", type=at_least(1), default=10)
     given = parser.parse_args()
     known = ("A", "B", "rounds", "randomisers")
     wanted = given.tables or ["A", "B"]

@@ -21,6 +21,7 @@ from pm_dpgmm.learners.projection_moments import ProjectionMoments
 from pm_dpgmm.learners.subsets import mixture_from_estimator
 from pm_dpgmm.mixture.distances import bottleneck_assignment, component_distances
 from pm_dpgmm.mixture.mixture import Mixture
+from verification.benchmarks.seeds import at_least
 from verification.benchmarks.truths import turned
 
 COMPONENTS, FEATURES, SEPARATIONS, SIZES = (1, 2, 3), (1, 2, 5), (2, 4, 6), (2_000, 100_000)
@@ -66,8 +67,8 @@ def measured(learn: Callable[[FloatArray, int], Mixture], rows: FloatArray, true
 def main(arguments: list[str] | None = None) -> None:
     """Print one row for each setting: medians over the repeats."""
     parser = argparse.ArgumentParser(description="Error of the moment learner beside EM.")
-    parser.add_argument("--repeats", type=int, default=3, help="data sets of 2,000 records (default 3)")
-    parser.add_argument("--large", type=int, default=1, help="data sets of 100,000 records (default 1)")
+    parser.add_argument("--repeats", type=at_least(1), default=3, help="data sets of 2,000 records (default 3)")
+    parser.add_argument("--large", type=at_least(0), default=1, help="data sets of 100,000 records (default 1)")
     options = parser.parse_args(arguments)
     print("k,d,separation,M,moments,EM,ratio,failed,seconds,EM seconds")
     for k, d, separation, size in itertools.product(COMPONENTS, FEATURES, SEPARATIONS, SIZES):

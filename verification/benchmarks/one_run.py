@@ -16,6 +16,7 @@ from verification.auditing.bisection import bracket
 from verification.auditing.claimed_curve import GDP
 from verification.auditing.one_run import one_run
 from verification.auditing.one_run_result import OneRunResult
+from verification.benchmarks.seeds import at_least
 
 DELTA, ERROR = 1e-5, 0.05
 CANARIES = (100, 1_000, 10_000, 100_000)
@@ -84,5 +85,5 @@ def main(n_seeds: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("n_seeds", type=int, nargs="?", default=20)
+    parser.add_argument("n_seeds", type=at_least(1), nargs="?", default=20)
     main(parser.parse_args().n_seeds)

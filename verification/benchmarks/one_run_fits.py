@@ -22,6 +22,7 @@ from verification.auditing.one_run import one_run
 from verification.auditing.one_run_result import OneRunResult
 from verification.benchmarks.jax_privacy import compare
 from verification.benchmarks.one_run import DELTA, ERROR, mu_of
+from verification.benchmarks.seeds import at_least
 
 EPSILON, LOUD = 1.0, 400.0
 METHODS = ("sketch", "histogram", "em", "central")
@@ -122,5 +123,5 @@ def main(n_seeds: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("n_seeds", type=int, nargs="?", default=5)
+    parser.add_argument("n_seeds", type=at_least(1), nargs="?", default=5)
     main(parser.parse_args().n_seeds)

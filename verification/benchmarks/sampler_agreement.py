@@ -36,6 +36,7 @@ from pm_dpgmm.posterior_draws import posterior_of
 from pm_dpgmm.privacy.curves import PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee, Neighbouring
 from pm_dpgmm.release.release import Release
+from verification.benchmarks.seeds import at_least
 
 FloatArray = NDArray[np.float64]
 
@@ -228,7 +229,7 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m verification.benchmarks.sampler_agreement", description=__doc__)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"all by default: {', '.join(KINDS)}")
-    parser.add_argument("--draws", type=int, default=N_DRAWS)
+    parser.add_argument("--draws", type=at_least(1), default=N_DRAWS)
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=SAMPLERS)
     arguments = parser.parse_args()
     unknown = [kind for kind in arguments.kinds if kind not in KINDS]

@@ -21,6 +21,7 @@ from sklearn.mixture import GaussianMixture
 from pm_dpgmm import Mixture, fit_gmm
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.counts.slice_fit import BAD_FIT
+from verification.benchmarks.seeds import at_least
 from verification.benchmarks.sets import health_insurance
 
 N_HELD_OUT, EPSILON, POINT_MASS_FLOOR = 4_000, 1.0, 1e-3
@@ -54,7 +55,7 @@ def fitted(train: FloatArray, held_out: FloatArray, k: int, bound: float, floor:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--repeats", type=at_least(1), default=10)
     repeats = parser.parse_args().repeats
     records = health_insurance()
     cases = [("three columns", THREE, 8.0, n) for n in (1_000, 3_000, 10_000, 30_000)]

@@ -20,6 +20,7 @@ from pm_dpgmm.methods.sketch.law import SketchLaw, factors_of
 from pm_dpgmm.mixture.characteristic import characteristic_jacobian
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.release.release import Release
+from verification.benchmarks.seeds import at_least
 from verification.calibration.sketch_nuts import drawn_truth, released
 
 FALSE_ALARM = 1e-4  # for each of the two statistics
@@ -51,7 +52,7 @@ def p_value(total: float, degrees: int) -> float:
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m verification.calibration.sketch_score", description=__doc__)
-    parser.add_argument("--replications", type=int, default=100)
+    parser.add_argument("--replications", type=at_least(1), default=100)
     parser.add_argument("--seed", type=int, default=11)
     arguments = parser.parse_args()
     found = []

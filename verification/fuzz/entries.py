@@ -30,6 +30,7 @@ import pandas as pd
 
 import pm_dpgmm as dpg
 from verification import audit, repeated
+from verification.benchmarks.seeds import at_least
 from verification.fuzz.releases import FILES, LONGEST, Report, TooLong
 
 Entries = dict[str, tuple[Callable[..., Any], dict[str, Any]]]  # name: function, arguments that are right
@@ -294,7 +295,7 @@ def main(
 ) -> None:
     """Run from the command line; the exit status is 1 if there was a fault."""
     parser = argparse.ArgumentParser(description=words)
-    parser.add_argument("--inputs", type=int, default=2000)
+    parser.add_argument("--inputs", type=at_least(1), default=2000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     report = run(given.inputs, given.seed, listing, more)

@@ -28,6 +28,7 @@ import numpy as np
 
 import pm_dpgmm as dpg
 from pm_dpgmm.methods.sketch.method import SketchMethod
+from verification.benchmarks.seeds import at_least
 
 FILES = Path(__file__).resolve().parents[2] / "tests" / "data" / "releases"
 LONGEST = 10.0  # seconds of processor time for one action; twice that ends it
@@ -284,9 +285,11 @@ def _tried(report: Report, label: str, name: str, action: Callable[[], Any]) -> 
 def main() -> None:
     """Run from the command line; the exit status is 1 if there was a fault."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--inputs", type=int, default=2000)
+    parser.add_argument("--inputs", type=at_least(1), default=2000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--every", type=int, default=1, help="fit to one in so many of the files that can be read")
+    parser.add_argument(
+        "--every", type=at_least(1), default=1, help="fit to one in so many of the files that can be read"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"))
     given = parser.parse_args()
     report = run(given.inputs, given.seed, every=given.every, seconds=given.seconds)
