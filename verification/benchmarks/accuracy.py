@@ -30,7 +30,6 @@ from verification.benchmarks.accuracy_methods import CEILING, METHODS, Score, sc
 from verification.benchmarks.accuracy_report import draw, write_csv
 from verification.benchmarks.accuracy_targets import Summary, summarised, targets
 from verification.benchmarks.peers import Peer
-from verification.benchmarks.seeds import at_least
 from verification.benchmarks.sets import RECIPES, data_set
 
 DEFAULT_REPEATS = 10
@@ -86,9 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Accuracy of private mixtures beside other recipes.")
     parser.add_argument("--sets", help=f"separated by ';' or ',': {', '.join(RECIPES)}")
     parser.add_argument("--methods", help=f"separated by ';': {'; '.join(METHODS)}")
-    parser.add_argument(
-        "--repeats", type=at_least(1), default=DEFAULT_REPEATS, help="data sets of each set (default 10)"
-    )
+    parser.add_argument("--repeats", type=int, default=DEFAULT_REPEATS, help="data sets of each set (default 10)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--out", type=Path, help="folder for accuracy.csv (every fit) and accuracy.png")
     options = parser.parse_args(arguments)

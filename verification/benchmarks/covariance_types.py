@@ -29,7 +29,6 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.methods.sketch.covariance_types import KINDS
 from verification.benchmarks.accuracy import chosen
 from verification.benchmarks.peers import DELTA
-from verification.benchmarks.seeds import at_least
 from verification.benchmarks.sets import RECIPES, data_set
 
 CASES = ((3, 2, 1_500), (4, 2, 1_500), (3, 3, 3_000), (4, 3, 3_000), (5, 2, 3_000))  # columns, components, records
@@ -117,7 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Is the kind of covariances chosen right?")
     parser.add_argument("--kinds", help=f"of simulated tables, separated by commas: {', '.join(KINDS)}")
     parser.add_argument("--sets", default="", help="of the accuracy benchmark; none by default")
-    parser.add_argument("--repeats", type=at_least(1), default=2, help="tables of each kind and size (default 2)")
+    parser.add_argument("--repeats", type=int, default=2, help="tables of each kind and size (default 2)")
     parser.add_argument("--penguins", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args(arguments)
     if options.repeats < 1:

@@ -19,7 +19,6 @@ from sklearn.mixture import GaussianMixture
 
 from pm_dpgmm import fit_gmm
 from verification.benchmarks.peers import DELTA
-from verification.benchmarks.seeds import at_least
 from verification.benchmarks.sets import DataSet, data_set
 
 CHOICES = range(1, 6)
@@ -56,7 +55,7 @@ METHODS: dict[str, Callable[[DataSet], int]] = {"sketch": by_sketch, "BIC, not p
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; returns the exit status."""
     parser = argparse.ArgumentParser(description="How often is the number of components right?")
-    parser.add_argument("--repeats", type=at_least(1), default=10, help="data sets of each set (default 10)")
+    parser.add_argument("--repeats", type=int, default=10, help="data sets of each set (default 10)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
     if options.repeats < 1:

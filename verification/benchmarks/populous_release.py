@@ -32,7 +32,6 @@ from verification.benchmarks.populous_runs import (
     run_once,
     truth_of,
 )
-from verification.benchmarks.seeds import at_least
 
 NOISE = 0.05
 SETTINGS = ((1, equal(2), 90_000), (2, equal(3), 250_000), (5, equal(3), 600_000))  # columns, weights, records
@@ -155,7 +154,7 @@ def _shown(weights: Weights) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; returns the exit status."""
     parser = argparse.ArgumentParser(description="Does method 'populous' answer, and how well?")
-    parser.add_argument("--runs", type=at_least(1), default=N_RUNS, help=f"of a setting (default {N_RUNS})")
+    parser.add_argument("--runs", type=int, default=N_RUNS, help=f"of a setting (default {N_RUNS})")
     parser.add_argument("--smallest", action="store_true", help="search for the fewest records that answer")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)

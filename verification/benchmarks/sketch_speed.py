@@ -24,7 +24,6 @@ from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.mechanisms.frequencies import RieszProduct
 from pm_dpgmm.mechanisms.sketch_features import sketch_sums
 from verification.benchmarks.peers import DELTA, MAX_STEPS, TOLERANCE
-from verification.benchmarks.seeds import at_least
 from verification.benchmarks.sets import data_set
 
 N_RECORDS, N_FEATURES, N_FRAMES, N_BASE = 1_000_000, 5, 12, 4
@@ -73,8 +72,8 @@ def seconds(jobs: dict[str, Callable[[], object]], repeats: int) -> dict[str, fl
 def main(arguments: list[str] | None = None) -> int:
     """Print seconds and ratios; exit status 1 when a ratio is passed."""
     parser = argparse.ArgumentParser(description="Speed of the sketch beside a plain loop and scikit-learn.")
-    parser.add_argument("--repeats", type=at_least(1), default=5, help="turns that count (default 5)")
-    parser.add_argument("--rows", type=at_least(1), default=N_RECORDS, help=f"rows of the sketch (default {N_RECORDS})")
+    parser.add_argument("--repeats", type=int, default=5, help="turns that count (default 5)")
+    parser.add_argument("--rows", type=int, default=N_RECORDS, help=f"rows of the sketch (default {N_RECORDS})")
     options = parser.parse_args(arguments)
     if options.repeats < 1 or options.rows < 1:
         parser.error("--repeats and --rows must be at least 1")

@@ -13,7 +13,6 @@ import sys
 import time
 
 from verification.auditing.result import json_text
-from verification.benchmarks.seeds import at_least
 from verification.calibration.intervals import FALSE_ALARM, HEADING, RANGE, beyond_chance
 
 # study -> module and function; the function takes n_replications and seed, and returns rows
@@ -60,7 +59,7 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m verification.calibration", description=__doc__)
     parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"all by default: {', '.join(STUDIES)}")
-    parser.add_argument("--replications", type=at_least(1), default=200)
+    parser.add_argument("--replications", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
