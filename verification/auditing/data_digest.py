@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
+SORTED = ("_has_sorted_indices", "_has_canonical_format")  # what a sparse matrix knows of itself once it was read
 PROTOCOL = 4  # buffers are bytes, not views, from which no digest follows
 
 
@@ -94,7 +95,7 @@ class _Walk:
         if pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series, pandas.Index)):
             return self._labelled(value, pandas)
         if sparse is not None and sparse.issparse(value):
-            return self._sparse(value)
+            return self._sparse(value, sparse)
         labelled = sys.modules.get("xarray")
         if labelled is not None and isinstance(value, (labelled.Dataset, labelled.DataArray)):
             return [self.of(value.to_dict(data="array"))]
@@ -139,6 +140,7 @@ class _Walk:
             frequency = str(getattr(value, "freq", None)).encode()
             return [self.of(list(value.names)), frequency, self._values(value)]
         further = {label: getattr(value, label, None) for label in value._metadata}  # of a subclass
+        further |= _beside(value, {*value._internal_names, "_attrs", "_flags"})
         return [*inside, self.of(dict(value.attrs)), self.of(further), str(value.flags).encode()]
 
     def _values(self, column: Any) -> bytes:
@@ -148,12 +150,14 @@ class _Walk:
         numbers = isinstance(column.dtype, np.dtype) and not column.dtype.hasobject
         return _hashed("column", [*inside, self.of(column.to_numpy() if numbers else column.to_numpy(dtype=object))])
 
-    def _sparse(self, value: Any) -> list[bytes]:
+    def _sparse(self, value: Any, sparse: Any) -> list[bytes]:
         """Entries in one order: reading sorts them in place and sums the double ones."""
         entries = value.tocoo(copy=True)
         entries.sum_duplicates()
         inside = (value.format, entries.shape, *(np.asarray(axis) for axis in entries.coords), entries.data)
-        return [self.of(tuple(a.astype(np.int64) if getattr(a, "dtype", "") == np.int32 else a for a in inside))]
+        numbers = tuple(a.astype(np.int64) if getattr(a, "dtype", "") == np.int32 else a for a in inside)
+        own = vars(getattr(sparse, f"{value.format}_array")((1, 1)))
+        return [self.of(numbers), self.of(_beside(value, {*own, *SORTED}))]
 
     def _reduced(self, value: Any) -> Iterable[bytes]:
         """What pickling would be told: how to make the object, and its state."""
@@ -172,6 +176,11 @@ class _Walk:
             b"pairs",
             *self._pairs(pairs or ()),
         ]
+
+
+def _beside(value: Any, own: set[str]) -> dict[str, Any]:
+    """Attributes that somebody gave an object beside those of its own kind."""
+    return {name: given for name, given in getattr(value, "__dict__", {}).items() if name not in own}
 
 
 def _plain(value: Any) -> bytes:

@@ -290,7 +290,7 @@ def checked_dims(
         return None
     dims = listed_dims(dims)
     if not all(isinstance(dim, str) for dim in dims):
-        raise TypeError(f"dims must hold names only, got {dims}")
+        raise TypeError(f"dims must hold names only, got {shown(dims)}")
     if not dims or len(set(dims)) < len(dims):
         raise ValueError(f"dims must be one or more different names, got {dims}")
     for dim in dims[:-1]:

@@ -20,6 +20,7 @@ from pm_dpgmm.methods.aggregate.design import (
     subset_size,
     with_answer,
     with_growing,
+    with_sampling,
 )
 from pm_dpgmm.methods.aggregate.far_rows import with_missed
 from pm_dpgmm.methods.outcome import Outcome
@@ -114,6 +115,7 @@ def best_design(
             break
     if best is None or not isinstance(chart, VectorChart):
         return best
+    best = with_sampling(best, large, n_records=evidence.n_records)
     best = with_growing(best, n_records=evidence.n_records, n_whole=len(rows))
     if (best.alike | best.growing).all():
         return None

@@ -63,3 +63,15 @@ def test_medians_of_two_groups_that_one_component_holds_are_right():
         answer = release.answer.to_frame()
         away = (answer["value"] - truth) / answer["error"]
         assert np.abs(away).max() < 4.5  # of eight normal numbers: one false alarm in 18,000
+
+
+def test_errors_are_those_of_numbers_whose_variance_does_not_go_down_as_one_over_the_records():
+    """Medians in a gap: .17 was stated, scaled from subsets of 30, where those of 6,000 records vary by .30. Seeded.
+
+    The variance is that of twenty simulated tables: below .2 with probability .0012, above .5 with 1e-5 (chi-squared).
+    """
+    rng = np.random.default_rng(1)
+    rows = np.where(rng.random(6_000) < 0.5, 0.0, 5.0)[:, None] + rng.normal(size=(6_000, 1))
+    learner = dpg.VectorLearner(lambda rows: [np.median(rows)], names=("median",))
+    release = dpg.fit_gmm(rows, 2, method="aggregate", learner=learner, bounds=(-10.0, 15.0), random_seed=1, **BUDGET)
+    assert 0.2 < release.answer.errors[0] < 0.5

@@ -58,6 +58,11 @@ def labelled(note):
     return array
 
 
+def with_cache(data):
+    object.__setattr__(data, "_cached", 3.0)
+    return data
+
+
 def described(note):
     return pa.table({"a": [1]}).replace_schema_metadata({"note": note})
 
@@ -174,6 +179,10 @@ def test_reading_changes_nothing_and_equal_data_are_noted(kind):
         (pd.Series([1.0]), pd.Series([1.0]).set_flags(allows_duplicate_labels=False), False),
         (described("c"), described("c"), True),
         (described("c"), described("d"), False),
+        (with_cache(pd.DataFrame({"a": [1]})), pd.DataFrame({"a": [1]}), False),
+        (with_cache(pd.Series([1])), pd.Series([1]), False),
+        (with_cache(sparse.csr_array(np.eye(2))), sparse.csr_array(np.eye(2)), False),
+        (sparse.csr_array(np.eye(2)), sparse.csr_array(np.eye(2)), True),
         (labelled("c"), labelled("c"), True),
         (labelled("c"), labelled("d"), False),
         (np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, 2], mask=[0, 1], fill_value=7), False),

@@ -145,7 +145,7 @@ def log_tail_of_columns(change: FloatArray, slope: FloatArray, level: float) -> 
 
     u = optimize.minimize_scalar(at, bracket=(-2.0, 2.0), options={"xtol": 1e-6}).x
     saddle = end * special.expit(u) if math.isfinite(end) else math.exp(u)
-    step = 1e-3 * saddle
+    step = 1e-3 * min(saddle, end - saddle)  # which the pole may be nearer to
     curvature = float(
         exponent(np.array(saddle + step)) + exponent(np.array(saddle - step)) - 2 * exponent(np.array(saddle))
     )
