@@ -40,8 +40,8 @@ def with_missed(
     another. What is missed is what the answer to all of these rows moves, less what the average of the subsets' does;
     of the two tables the larger counts. A learner without an answer misses nothing.
 
-    By simulated releases of one to three components in one to five columns, with 1 % of far rows, the error of the
-    sketch's share is .4 to 2.5 times the noise of its best wave's mean.
+    By 108 simulated releases of one to three components in one to five columns, with 1 % of far rows, the error of the
+    sketch's share is .4 to 3.9 times the noise of its best wave's mean, 1.5 times in the middle.
     """
     size, n_features = design.subset_records, density.means.shape[1]
     n = min(n_simulated(design.chart), max(1, MOST_SIMULATED // (size * n_features)))
