@@ -17,7 +17,7 @@ from sklearn.covariance import oas
 from pm_dpgmm._arguments import FloatArray
 from pm_dpgmm.learners.fit_arrays import BoolArray
 from pm_dpgmm.mechanisms.ball_sum import MOST_SUBSETS
-from pm_dpgmm.methods.aggregate.chart import Answers, Chart, VectorChart
+from pm_dpgmm.methods.aggregate.chart import Answers, Chart
 from pm_dpgmm.methods.aggregate.control import Waves
 from pm_dpgmm.mixture.mixture import Mixture
 from pm_dpgmm.privacy.noise import IntArray
@@ -196,9 +196,8 @@ class LargeFits:
     def of(
         cls, fit: FitParts, density: Mixture, chart: Chart, *, n_records: float, rng: np.random.Generator
     ) -> LargeFits:
-        """Each as large as all records if answers are vectors, of any law; else together twice as large."""
-        size = int(np.clip(n_records if isinstance(chart, VectorChart) else 2 * n_records / N_LARGE, *LARGE))
-        size = min(size, max(LARGE[0], MOST_SIMULATED // (N_LARGE * density.means.shape[1])))
+        """Together they are twice the records, within limits."""
+        size = int(np.clip(2 * n_records / N_LARGE, *LARGE))
         rows, edges = density.sample(N_LARGE * size, rng=rng), np.arange(N_LARGE + 1) * size
         return cls(chart.vectors(fit(rows, edges)), rows, edges)
 
@@ -218,16 +217,22 @@ def with_answer(design: Design, large: LargeFits) -> Design:
     return replace(design, answer=answer, by_chance=by_chance)
 
 
-def with_sampling(design: Design, large: LargeFits, *, n_records: float) -> Design:
-    """The design with errors by sampling that are no less than those of the large samples.
+def with_sampling(
+    design: Design, fit: FitParts, density: Mixture, *, n_records: float, rng: np.random.Generator
+) -> Design:
+    """The design with errors by sampling that are no less than those of simulated tables of as many records.
 
     Variances of answers to few records go down as one over their number for sums of records, and for most numbers of
     many; the median of a column with a gap in its middle, for one, varies less in few than that makes of many.
     """
-    answers = large.vectors[np.isfinite(large.vectors).all(axis=1)]
+    most = max(LARGE[0], MOST_SIMULATED // (N_LARGE * density.means.shape[1]))
+    size = min(int(np.clip(n_records, *LARGE)), most)
+    rows, edges = density.sample(N_LARGE * size, rng=rng), np.arange(N_LARGE + 1) * size
+    answers = design.chart.vectors(fit(rows, edges))
+    answers = answers[np.isfinite(answers).all(axis=1)]
     if len(answers) < FEWEST_LARGE:
         return design
-    seen = answers.var(axis=0, ddof=1) * (large.edges[1] / n_records)
+    seen = answers.var(axis=0, ddof=1) * (size / n_records)
     wider = np.sqrt(np.maximum(seen / np.maximum(np.diagonal(design.sampling), TINY), 1.0))
     return replace(design, sampling=wider[:, None] * design.sampling * wider)
 

@@ -115,10 +115,10 @@ def best_design(
             break
     if best is None or not isinstance(chart, VectorChart):
         return best
-    best = with_sampling(best, large, n_records=evidence.n_records)
     best = with_growing(best, n_records=evidence.n_records, n_whole=len(rows))
     if (best.alike | best.growing).all():
         return None
+    best = with_sampling(best, fit, density, n_records=evidence.n_records, rng=rng)
     far = 0.0 if centre.background is None else centre.background[0]
     return with_missed(best, fit, law, density, far, bounds, rng=rng)
 
