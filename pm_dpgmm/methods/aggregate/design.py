@@ -196,8 +196,9 @@ class LargeFits:
     def of(
         cls, fit: FitParts, density: Mixture, chart: Chart, *, n_records: float, rng: np.random.Generator
     ) -> LargeFits:
-        """Together they are twice the records, within limits."""
-        size = int(np.clip(2 * n_records / N_LARGE, *LARGE))
+        """Of so many records each, within limits."""
+        most = max(LARGE[0], MOST_SIMULATED // (N_LARGE * density.means.shape[1]))
+        size = min(int(np.clip(n_records, *LARGE)), most)
         rows, edges = density.sample(N_LARGE * size, rng=rng), np.arange(N_LARGE + 1) * size
         return cls(chart.vectors(fit(rows, edges)), rows, edges)
 
@@ -217,22 +218,16 @@ def with_answer(design: Design, large: LargeFits) -> Design:
     return replace(design, answer=answer, by_chance=by_chance)
 
 
-def with_sampling(
-    design: Design, fit: FitParts, density: Mixture, *, n_records: float, rng: np.random.Generator
-) -> Design:
-    """The design with errors by sampling that are no less than those of simulated tables of as many records.
+def with_sampling(design: Design, tables: LargeFits, *, n_records: float) -> Design:
+    """The design with errors by sampling that are no less than those of simulated ``tables`` of as many records.
 
     Variances of answers to few records go down as one over their number for sums of records, and for most numbers of
     many; the median of a column with a gap in its middle, for one, varies less in few than that makes of many.
     """
-    most = max(LARGE[0], MOST_SIMULATED // (N_LARGE * density.means.shape[1]))
-    size = min(int(np.clip(n_records, *LARGE)), most)
-    rows, edges = density.sample(N_LARGE * size, rng=rng), np.arange(N_LARGE + 1) * size
-    answers = design.chart.vectors(fit(rows, edges))
-    answers = answers[np.isfinite(answers).all(axis=1)]
+    answers = tables.vectors[np.isfinite(tables.vectors).all(axis=1)]
     if len(answers) < FEWEST_LARGE:
         return design
-    seen = answers.var(axis=0, ddof=1) * (size / n_records)
+    seen = answers.var(axis=0, ddof=1) * (tables.edges[1] / n_records)
     wider = np.sqrt(np.maximum(seen / np.maximum(np.diagonal(design.sampling), TINY), 1.0))
     return replace(design, sampling=wider[:, None] * design.sampling * wider)
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from pm_dpgmm._arguments import FloatArray
-from pm_dpgmm.methods.aggregate.design import MOST_SIMULATED, TINY, Ball, Design, FitParts, n_simulated
+from pm_dpgmm.mechanisms.ball_sum import RADIUS, shrunk
+from pm_dpgmm.methods.aggregate.design import MOST_SIMULATED, Ball, Design, FitParts, n_simulated
 from pm_dpgmm.methods.aggregate.estimate import inverse_slopes
 from pm_dpgmm.methods.sketch.law import SketchLaw
 from pm_dpgmm.mixture.mixture import Mixture
@@ -52,27 +53,23 @@ def with_missed(
     few = rng.choice(len(rows), size=max(1, round(share * len(rows))), replace=False)
     low, high = (-np.inf, np.inf) if bounds is None else bounds.T
     middle, reach = np.clip(rows.mean(axis=0), low, high), AWAY * rows.std(axis=0)
+    ball, start = Ball(np.zeros(len(design.onto)), design.radius), np.zeros(len(design.onto))
+    follow = design.back @ inverse_slopes(design, ball, start, 1.0)
+    whole, mean = _answers(design, fit, rows, edges)
     missed = np.zeros(design.chart.size)
     for nearest in (np.maximum(middle - reach, low), middle):
         far = rows.copy()
         far[few] = rng.uniform(nearest, np.minimum(middle + reach, high), size=(len(few), n_features))
-        missed = np.maximum(missed, _missed(design, fit, rows, far, edges))
+        whole_far, mean_far = _answers(design, fit, far, edges)
+        lost = np.abs(whole_far - whole - follow @ (mean_far - mean))
+        missed = np.maximum(missed, np.where(np.isfinite(lost), lost, 0.0))
     return replace(design, missed=missed, far=share)
 
 
-def _missed(design: Design, fit: FitParts, rows: FloatArray, far: FloatArray, edges: IntArray) -> FloatArray:
-    """What the average of subsets misses, (P,), of how the answer to all ``rows`` (n, D) moves if they are ``far``."""
-    ball, start = Ball(np.zeros(len(design.onto)), design.radius), np.zeros(len(design.onto))
-    whole = np.array([0, len(rows)])
-    at_once = [design.chart.vectors(fit(table, whole))[0] for table in (rows, far)]
-    means = []
-    for table in (rows, far):
-        predictors = design.waves.of_subsets(table, edges)
-        released = predictors.mean(axis=0) - design.waves.released  # the waves of all these rows, without noise
-        vectors = design.vectors(fit(table, edges), predictors - released)
-        lengths = np.linalg.norm(vectors, axis=1)
-        kept = vectors * np.minimum(1.0, ball.radius / np.maximum(lengths, TINY))[:, None]
-        means.append(np.where(np.isfinite(kept), kept, 0.0).mean(axis=0))
-    followed = design.back @ inverse_slopes(design, ball, start, 1.0) @ (means[1] - means[0])
-    missed = np.abs(at_once[1] - at_once[0] - followed)
-    return np.where(np.isfinite(missed), missed, 0.0)
+def _answers(design: Design, fit: FitParts, rows: FloatArray, edges: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The vector (P,) of the answer to all ``rows`` (n, D), and the mean (Q,) of what subsets add to a sum."""
+    predictors = design.waves.of_subsets(rows, edges)
+    offset = predictors.mean(axis=0) - design.waves.released  # the waves of all these rows, without noise
+    kept, _ = shrunk(design.vectors(fit(rows, edges), predictors - offset), radius=design.radius)
+    mean = kept.mean(axis=0) * (design.radius / RADIUS)
+    return design.chart.vectors(fit(rows, np.array([0, len(rows)])))[0], mean

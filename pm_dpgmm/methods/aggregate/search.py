@@ -12,6 +12,7 @@ from pm_dpgmm.methods.aggregate.chart import Answers, Chart, MixtureChart, Vecto
 from pm_dpgmm.methods.aggregate.control import Waves
 from pm_dpgmm.methods.aggregate.design import (
     MOST_SIMULATED,
+    N_LARGE,
     Design,
     FitParts,
     LargeFits,
@@ -87,7 +88,8 @@ def best_design(
         return None
     weights = Coordinates(centre.mixture.n_components, centre.mixture.n_features, "ratios").size
     numbers = max(chart.size, weights)
-    large = LargeFits.of(fit, density, chart, n_records=evidence.n_records, rng=rng)
+    # together twice the records
+    large = LargeFits.of(fit, density, chart, n_records=2 * evidence.n_records / N_LARGE, rng=rng)
     best: Design | None = None
     worse = 0
     for wanted in RECORDS_PER_NUMBER if records_per_number is None else (records_per_number,):
@@ -118,7 +120,8 @@ def best_design(
     best = with_growing(best, n_records=evidence.n_records, n_whole=len(rows))
     if (best.alike | best.growing).all():
         return None
-    best = with_sampling(best, fit, density, n_records=evidence.n_records, rng=rng)
+    tables = LargeFits.of(fit, density, chart, n_records=evidence.n_records, rng=rng)
+    best = with_sampling(best, tables, n_records=evidence.n_records)
     far = 0.0 if centre.background is None else centre.background[0]
     return with_missed(best, fit, law, density, far, bounds, rng=rng)
 

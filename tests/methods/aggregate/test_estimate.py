@@ -1,6 +1,8 @@
 """The offset of a learner's answers is found from their shortened mean, however many lie outside the ball."""
 
 import dataclasses
+import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from pm_dpgmm.mechanisms.ball_sum import NoisyBallSum
 from pm_dpgmm.methods.aggregate import method
 from pm_dpgmm.methods.aggregate.design import Ball
 from pm_dpgmm.methods.aggregate.estimate import estimate, spread_of
+from pm_dpgmm.methods.aggregate.far_rows import UNSEEN, with_missed
 
 N_SUBSETS = 200
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False}
@@ -75,3 +78,19 @@ def test_errors_are_those_of_numbers_whose_variance_does_not_go_down_as_one_over
     learner = dpg.VectorLearner(lambda rows: [np.median(rows)], names=("median",))
     release = dpg.fit_gmm(rows, 2, method="aggregate", learner=learner, bounds=(-10.0, 15.0), random_seed=1, **BUDGET)
     assert 0.2 < release.answer.errors[0] < 0.5
+
+
+def means(rows, edges):
+    return np.array([rows[low:high].mean(axis=0) for low, high in itertools.pairwise(edges)])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01])
+def test_an_average_misses_of_far_rows_what_the_ball_takes_off(design, share):
+    """A mean of means is the mean of all: nothing is missed where nothing lies outside the ball."""
+    law = SimpleNamespace(deviations=np.array([3.0, 5.0]), amplitudes=np.ones(1), n_records=1_000.0)
+    density = dpg.Mixture([1.0], np.zeros((1, 2)), np.eye(2)[None])
+    wide = dataclasses.replace(design, radius=1e5)
+    for ball, least, most in ((wide, 0.0, 1e-3), (design, 1.0, np.inf)):
+        found = with_missed(ball, means, law, density, share, None, rng=np.random.default_rng(1))
+        assert ((found.missed >= least) & (found.missed <= most)).all()
+        assert found.far == pytest.approx(max(share, UNSEEN * 0.003))
