@@ -182,7 +182,7 @@ def _trials(options: argparse.Namespace) -> int:
     from verification.specimens import all_specimens
     from verification.targets import all_targets, targets_beside_specimens
     from verification.targets.curves import against_what_they_claim
-    from verification.trials import FALSE_ALARM, Trial, run_trials
+    from verification.trials import FALSE_ALARM, Trial, TrialsError, run_trials
 
     if options.command == "specimens":
         chosen = [*all_specimens(), *targets_beside_specimens()]
@@ -205,7 +205,13 @@ def _trials(options: argparse.Namespace) -> int:
             print(f"{trial.specimen.name}: {trial.seconds:.1f} s", file=sys.stderr)
 
     early = {"until_refuted": options.command == "targets"}
-    trials = run_trials(chosen, seed=options.seed, share=options.share, n_jobs=options.n_jobs, progress=show, **early)
+    lost = None
+    try:
+        trials = run_trials(
+            chosen, seed=options.seed, share=options.share, n_jobs=options.n_jobs, progress=show, **early
+        )
+    except TrialsError as error:  # what took minutes is printed
+        trials, lost = error.trials, error
     sound = sum(not trial.specimen.broken for trial in trials)
     wrong = [trial.specimen.name for trial in trials if not trial.right]
     if options.json:
@@ -217,6 +223,8 @@ def _trials(options: argparse.Namespace) -> int:
             f" ({sound} sound mechanisms at error probability {FALSE_ALARM:g} each, so at most {sound * FALSE_ALARM:g}"
             " of a false alarm in the run). A pass is not a proof."
         )
+    if lost is not None:
+        raise lost
     return int(bool(wrong))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
+from pm_dpgmm.cli.exit_status import one_line
 from verification.auditing.audit import audit
 from verification.auditing.claimed_curve import GAUSSIAN
 from verification.auditing.curve_result import CurveAuditResult
@@ -60,6 +61,23 @@ class Trial:
         }
 
 
+class TrialsError(RuntimeError):
+    """Audits that ended in an error, when all others were done.
+
+    Attributes
+    ----------
+    trials : list of Trial
+        The others, in order.
+    failed : dict of str to Exception
+        By the name of the mechanism.
+    """
+
+    def __init__(self, trials: list[Trial], failed: dict[str, Exception]) -> None:
+        causes = "; ".join(f"{name}: {type(error).__name__}: {one_line(error)}" for name, error in failed.items())
+        super().__init__(f"{len(failed)} of {len(trials) + len(failed)} mechanisms could not be audited: {causes}")
+        self.trials, self.failed = trials, failed
+
+
 def _claim(specimen: Specimen) -> dict[str, Any]:
     if specimen.curve is None:
         return {"epsilon": specimen.epsilon, "delta": specimen.delta}
@@ -95,13 +113,31 @@ def run_trials(
         little more than that the claim is false.
     progress : callable
         Called after each trial.
+
+    Raises
+    ------
+    TrialsError
+        If audits ended in an error, when all others are done; it has their trials.
     """
-    jobs = (delayed(_trial)(specimen, seed, share, false_alarm, until_refuted) for specimen in specimens)
-    trials = []
-    for trial in Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)(jobs):
-        trials.append(trial)
-        progress(trial)
+    jobs = (delayed(_trial_or_error)(specimen, seed, share, false_alarm, until_refuted) for specimen in specimens)
+    trials: list[Trial] = []
+    failed: dict[str, Exception] = {}
+    for name, found in Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)(jobs):
+        if isinstance(found, Exception):
+            failed[name] = found
+        else:
+            trials.append(found)
+            progress(found)
+    if failed:
+        raise TrialsError(trials, failed) from next(iter(failed.values()))
     return trials
+
+
+def _trial_or_error(specimen: Specimen, *settings: Any) -> tuple[str, Trial | Exception]:
+    try:
+        return specimen.name, _trial(specimen, *settings)
+    except Exception as error:  # a mechanism may raise anything
+        return specimen.name, error
 
 
 def _trial(specimen: Specimen, seed: int, share: float, false_alarm: float, until_refuted: bool) -> Trial:

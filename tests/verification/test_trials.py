@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from verification import specimens, targets
 from verification.__main__ import main
 from verification.references.references import gaussian_delta, gaussian_epsilon
 from verification.specimens import all_specimens
 from verification.targets import BESIDE_SPECIMENS, all_targets, targets_beside_specimens
 from verification.targets.curves import against_what_they_claim, with_curves
-from verification.trials import Trial, run_trials
+from verification.trials import Trial, TrialsError, run_trials
 
 SPECIMENS = {specimen.name: specimen for specimen in all_specimens()}
 TARGETS = {target.name: target for target in all_targets()}
@@ -294,6 +295,32 @@ def test_trials_are_the_same_in_processes_of_their_own():
     alone, together = (run_trials(chosen, seed=SEED, share=0.01, n_jobs=n_jobs) for n_jobs in (1, 2))
     assert [trial.specimen.name for trial in together] == ["laplace_half", "laplace_ok"]
     assert [str(trial.result) for trial in together] == [str(trial.result) for trial in alone]
+
+
+def broken_down(data, n_samples, rng):
+    """A mechanism on a machine that is too small for it."""
+    raise MemoryError("3 GiB\nasked for")
+
+
+BROKEN_DOWN = replace(SPECIMENS["laplace_ok"], name="broken_down", mechanism=broken_down)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_mechanism_that_raises_loses_no_other_trial(n_jobs):
+    chosen, seen = [SPECIMENS["laplace_half"], BROKEN_DOWN, SPECIMENS["laplace_ok"]], []
+    with pytest.raises(TrialsError, match=r"^1 of 3 .* audited: broken_down: .* 3 GiB asked for$") as told:
+        run_trials(chosen, seed=SEED, share=0.01, n_jobs=n_jobs, progress=seen.append)
+    assert isinstance(told.value.__cause__, RuntimeError) and list(told.value.failed) == ["broken_down"]
+    assert [trial.specimen.name for trial in told.value.trials] == ["laplace_half", "laplace_ok"]
+    assert seen == told.value.trials
+
+
+def test_the_command_prints_the_other_trials_before_it_ends(monkeypatch, capsys):
+    monkeypatch.setattr(specimens, "all_specimens", lambda: [BROKEN_DOWN, SPECIMENS["laplace_half"]])
+    monkeypatch.setattr(targets, "targets_beside_specimens", lambda: [])
+    with pytest.raises(TrialsError):  # a fault of the program: with its traceback
+        main(["specimens", "--share", "0.01", "--json"])
+    assert [trial["name"] for trial in json.loads(capsys.readouterr().out)["trials"]] == ["laplace_half"]
 
 
 def test_broken_specimens_are_audited_until_they_are_refuted_and_in_one_piece_where_that_misses_them():

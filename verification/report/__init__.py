@@ -57,28 +57,39 @@ def collect(
     partly : callable
         Called with what is there after the claims and after each kind of audit, if more follows: a report that says of
         the rest that it was not run.
+
+    Raises
+    ------
+    TrialsError
+        If audits of a kind ended in an error; ``partly`` was given those of the others.
     """
     from verification.specimens import all_specimens
     from verification.targets import all_targets
-    from verification.trials import run_trials
+    from verification.trials import TrialsError, run_trials
 
     def told(outcome: Outcome) -> None:
         progress(outcome.claim.id)
 
-    def audited(mechanisms: Sequence[Specimen]) -> list[Trial]:
-        return run_trials(
-            mechanisms, seed=seed, share=share, n_jobs=n_jobs, progress=lambda trial: progress(trial.specimen.name)
-        )
+    def done(trial: Trial) -> None:
+        progress(trial.specimen.name)
+
+    def audited(mechanisms: Sequence[Specimen], page: Callable[[list[Trial]], Contents]) -> Contents:
+        """The page with the audits of one kind."""
+        try:
+            return page(run_trials(mechanisms, seed=seed, share=share, n_jobs=n_jobs, progress=done))
+        except TrialsError as error:
+            partly(page(error.trials))
+            raise
 
     outcomes = run_claims(all_claims(), seed=seed, thorough=thorough, n_jobs=n_jobs, progress=told)
     found = Contents(outcomes, None, None, figures.all_figures(seed), seed, thorough, share, None)
     if audits:
         partly(found)
-        specimens = audited(all_specimens())
-        partly(replace(found, specimens=specimens))
-        targets = audited(all_targets())
-        drawn = [*found.figures, figures.audits([*specimens, *targets])]
-        found = replace(found, specimens=specimens, targets=targets, figures=drawn)
+        found = audited(all_specimens(), lambda trials: replace(found, specimens=trials))
+        partly(found)
+        found = audited(all_targets(), lambda trials: replace(found, targets=trials))
+        drawn = figures.audits([*(found.specimens or []), *(found.targets or [])])
+        found = replace(found, figures=[*found.figures, drawn])
     if reproductions:
         partly(found)
         effort = Effort(quick=not thorough, seed=seed, n_jobs=n_jobs)

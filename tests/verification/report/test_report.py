@@ -233,6 +233,19 @@ def test_what_was_done_is_written_before_the_rest_is(contents, tmp_path, monkeyp
     assert whole.reproductions == [] and all(one.reproductions is None for one in parts)
 
 
+def test_audits_that_ended_in_an_error_lose_no_other(contents, monkeypatch):
+    def some(chosen, **settings):
+        raise trials.TrialsError(contents.targets[:1], {"other": ValueError("no")})
+
+    monkeypatch.setattr(module, "run_claims", lambda *given, **settings: contents.outcomes)
+    monkeypatch.setattr(drawings, "all_figures", lambda *given: [])
+    monkeypatch.setattr(trials, "run_trials", some)
+    parts = []
+    with pytest.raises(trials.TrialsError, match="1 of 2 mechanisms could not be audited: other: ValueError: no"):
+        collect(partly=parts.append)
+    assert [one.specimens for one in parts] == [None, contents.targets[:1]]
+
+
 def full(*given, **settings):
     """A disk."""
     raise OSError("No space left on device")
