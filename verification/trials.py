@@ -15,6 +15,7 @@ from verification.auditing.audit import audit
 from verification.auditing.claimed_curve import GAUSSIAN
 from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.result import AuditResult, plain
+from verification.auditing.workers import stopping_is_no_error
 from verification.specimens import Specimen
 
 # what fewer runs than these can refute is far from any claim; 400 against a curve see what 1,000 against a pair do
@@ -122,12 +123,13 @@ def run_trials(
     jobs = (delayed(_trial_or_error)(specimen, seed, share, false_alarm, until_refuted) for specimen in specimens)
     trials: list[Trial] = []
     failed: dict[str, Exception] = {}
-    for name, found in Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)(jobs):
-        if isinstance(found, Exception):
-            failed[name] = found
-        else:
-            trials.append(found)
-            progress(found)
+    with stopping_is_no_error():
+        for name, found in Parallel(n_jobs=n_jobs, return_as="generator", batch_size=1)(jobs):
+            if isinstance(found, Exception):
+                failed[name] = found
+            else:
+                trials.append(found)
+                progress(found)
     if failed:
         raise TrialsError(trials, failed) from next(iter(failed.values()))
     return trials

@@ -20,6 +20,7 @@ from verification.auditing.foreign import foreign
 from verification.auditing.given_data import CHANGED, check_readable, fingerprint, same_data
 from verification.auditing.parts import ONE_SHAPE, OutputError, OutputTypeError, check_one_type, checked_part, widened
 from verification.auditing.repeated import Repeated
+from verification.auditing.workers import stopping_is_no_error
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -140,13 +141,14 @@ def run_both(
         from joblib import Parallel, delayed
 
         drawn, calls_of = [], [delayed(_draw_in_worker)(os.getpid(), runner, *task) for task in tasks]
-        try:  # with large arrays as maps that a mechanism may write to, as it may with one worker
-            blocks = Parallel(n_jobs=n_jobs, mmap_mode="c", return_as="generator")(calls_of)
-        except ValueError:  # a backend of the user's that gives no answers as they come
-            blocks = Parallel(n_jobs=n_jobs, mmap_mode="c")(calls_of)
-        for block in blocks:
-            drawn.append(block)
-            progress(len(block[0][0]))
+        with stopping_is_no_error():
+            try:  # with large arrays as maps that a mechanism may write to, as it may with one worker
+                blocks = Parallel(n_jobs=n_jobs, mmap_mode="c", return_as="generator")(calls_of)
+            except ValueError:  # a backend of the user's that gives no answers as they come
+                blocks = Parallel(n_jobs=n_jobs, mmap_mode="c")(calls_of)
+            for block in blocks:
+                drawn.append(block)
+                progress(len(block[0][0]))
     shapes = {(is_tuple, tuple(part.shape[1:] for part in block)) for block, is_tuple in drawn}
     if len(shapes) > 1:
         mixed = len({is_tuple for is_tuple, _ in shapes}) > 1

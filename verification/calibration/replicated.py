@@ -9,6 +9,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from verification.auditing.workers import stopping_is_no_error
+
 FloatArray = NDArray[np.float64]
 Found = TypeVar("Found")
 
@@ -26,4 +28,5 @@ def replicated(one: Callable[[int], Found], n_replications: int) -> list[Found]:
     """``one(0)``, ``one(1)``, ...: each has a generator of its own, so the number of cores changes nothing."""
     from joblib import Parallel, delayed
 
-    return list(Parallel(n_jobs=-1)(delayed(one)(number) for number in range(n_replications)))
+    with stopping_is_no_error():
+        return list(Parallel(n_jobs=-1)(delayed(one)(number) for number in range(n_replications)))

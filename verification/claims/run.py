@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from verification.auditing.workers import stopping_is_no_error
 from verification.claims.claim import TIGHT, Claim, Effort, Finding, Verdict
 
 SEED = 20261120
@@ -99,9 +100,10 @@ def run_claims(
     names = {claim.id: claim for claim in claims}
     jobs = (delayed(_parts)(name, seed, thorough) for name in names)
     done: dict[str, Outcome] = {}
-    for name, *found in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs):
-        done[name] = Outcome(names[name], *found)
-        progress(done[name])
+    with stopping_is_no_error():
+        for name, *found in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs):
+            done[name] = Outcome(names[name], *found)
+            progress(done[name])
     return [done[name] for name in names]
 
 

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from verification.auditing.workers import stopping_is_no_error
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -155,7 +157,8 @@ class Effort:
         chosen = list(tasks)
         if self.n_jobs == 1 or len(chosen) < 2:
             return [function(task) for task in chosen]
-        return list(Parallel(n_jobs=self.n_jobs)(delayed(function)(task) for task in chosen))
+        with stopping_is_no_error():
+            return list(Parallel(n_jobs=self.n_jobs)(delayed(function)(task) for task in chosen))
 
 
 def shown(value: float, digits: int = 3) -> str:
