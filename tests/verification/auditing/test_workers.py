@@ -14,7 +14,7 @@ def growing(data, n_samples, rng):
 
 if __name__ == "__main__":
     warnings.simplefilter("error")
-    print(audit(growing, x=0.0, x_neighbour=1.0, epsilon=1.0, n_samples=1_000, n_jobs=2).refuted)
+    print(audit(growing, x=0.0, x_neighbour=1.0, epsilon=1.0, n_samples=1_000, n_jobs=2).n_samples)
 """
 
 
@@ -23,4 +23,4 @@ def test_an_audit_goes_on_where_workers_are_replaced_and_warnings_are_errors(tmp
     script = tmp_path / "growing.py"
     script.write_text(SCRIPT)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
-    assert done.stdout == "False\n", done.stderr
+    assert done.stdout == "1000\n", done.stderr
