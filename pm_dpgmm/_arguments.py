@@ -234,7 +234,7 @@ def read_path(path: Any, *, name: str = "path") -> Path:
         encoded = os.fsencode(path)
     except UnicodeError:  # half a character
         encoded = b"\0"
-    if b"\0" in encoded:
+    if not encoded or b"\0" in encoded:
         raise ValueError(f"{name} must be the path of a file, got {shown(path)}")
     return Path(path)
 

@@ -29,6 +29,7 @@ STATUS = """exit status:
   2 wrong arguments, a mechanism that fails, a file that cannot be read or written
   130 Ctrl-C, 141 nobody reads on"""
 MOST_SHARE, MOST_JOBS = 1000.0, 1024  # beyond what anybody means
+FEW = "with few, faults are missed and count as wrong verdicts"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         if name == "targets":
             pairs = "against (epsilon, delta) alone, also those that claim a whole curve"
             trials.add_argument("--pairs", action="store_true", help=pairs)
-        trials.add_argument("--share", type=_share, default=1.0, help="share of the samples (default 1)")
+        trials.add_argument("--share", type=_share, default=1.0, help=f"share of the samples (default 1); {FEW}")
         trials.add_argument("--seed", type=_seed, default=20261120)
         trials.add_argument("--n-jobs", type=_jobs, default=-1, help="audits at once, -1 (default) for every core")
         trials.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -93,7 +94,8 @@ def _parser() -> argparse.ArgumentParser:
         "--out", metavar="FOLDER", default="report", help="folder (default report); written after each part"
     )
     report.add_argument("--thorough", action="store_true", help="ten times as many cases for the claims")
-    report.add_argument("--share", type=_share, default=1.0, help="share of the samples of the audits (default 1)")
+    share = f"share of the samples of the audits (default 1); {FEW}"
+    report.add_argument("--share", type=_share, default=1.0, help=share)
     report.add_argument("--no-audits", action="store_true", help="no audits; the report says so")
     report.add_argument("--no-reproductions", action="store_true", help="no experiments; the report says so")
     report.add_argument("--seed", type=_seed, default=20261120)

@@ -20,6 +20,7 @@ from scipy import special
 from verification._arguments import check_delta, check_non_negative, check_positive, shown, unmasked
 from verification.auditing.bisection import bracket
 from verification.auditing.foreign import foreign
+from verification.auditing.rounding import exactly
 from verification.references.references import gaussian_delta
 
 FloatArray = NDArray[np.float64]
@@ -221,7 +222,7 @@ def claimed_curve(*, guarantee: Any = None, profile: Any = None, delta: float | 
         delta = float(guarantee.delta) if delta is None else delta
         curves: tuple[Any, Any] = (guarantee.curve, guarantee.curve)
         family = _family_of(getattr(guarantee, "loss", None))
-        words = f"the curve of (epsilon = {guarantee.epsilon:g}, delta = {guarantee.delta:g})"
+        words = f"the curve of (epsilon = {exactly(guarantee.epsilon)}, delta = {exactly(guarantee.delta)})"
         epsilons = np.union1d(epsilons, [float(guarantee.epsilon)] if 0 <= guarantee.epsilon <= LARGEST else [])
     else:
         name = "profile"
@@ -332,12 +333,11 @@ def _gaussian_delta(value: float, epsilon: float, *, slack: float, failure: floa
 
 def _words(profile: Any, family: Family) -> str:
     if isinstance(profile, ZCDP):
-        return f"{profile.rho:.4g}-zCDP"
+        return f"{exactly(profile.rho)}-zCDP"
     if isinstance(profile, GDP):
-        return f"{profile.mu:.4g}-GDP"
-    return (
-        "the curve given" if family.claimed is None else f"the curve given, {family.parameter} = {family.claimed:.4g}"
-    )
+        return f"{exactly(profile.mu)}-GDP"
+    told = "" if family.claimed is None else f", {family.parameter} = {exactly(family.claimed)}"
+    return f"the curve given{told}"
 
 
 def _values(name: str, curve: Curve, epsilons: FloatArray) -> FloatArray:

@@ -42,8 +42,10 @@ from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.events import BETS
 from verification.auditing.guessing import MOST_RUNS
 from verification.auditing.result import LEVELS, scores_of, statement_of
+from verification.auditing.rounding import exactly, to_nearest
 
 CLAIMS = {"GDP": GDP, "zCDP": ZCDP}
+LEAST = {"GDP": LEAST_MU, "zCDP": 0.0}
 PRECISION = 1e-6, 1e-9  # relative and absolute, of a claimed curve; those of another computer differ by less
 NUMBER = "[0-9.e+-]+"
 PAIR = re.compile(rf"the curve of \(epsilon = ({NUMBER}|inf), delta = ({NUMBER})\)")  # of a guarantee
@@ -213,13 +215,14 @@ def _check_pair(claim: ClaimedCurve) -> None:
 def check_named(claim: ClaimedCurve, stored: Mapping[str, Any]) -> None:
     """Raise ValueError unless the curve is that of the words: one below is refuted by less, one above by more.
 
-    Words have four digits of a parameter. A named claim is read at the same epsilons every time, between which there is
-    no room for another point. Words of other claims say no more than that a curve was given, which is here; where they
-    tell a mu, ``stored``, the curve as a certificate has it, says what was added to Gaussian noise.
+    Words of earlier versions have four digits of a parameter. A named claim is read at the same epsilons every time,
+    between which there is no room for another point. Words of other claims say no more than that a curve was given,
+    which is here; where they tell a mu, ``stored``, the curve as a certificate has it, says what was added to Gaussian
+    noise.
     """
     named, noise = re.fullmatch(rf"({NUMBER})-(GDP|zCDP)", claim.words), NOISE.fullmatch(claim.words)
     if named is not None:
-        about = [float(named[1]) * (1 + change) for change in (-FOUR_DIGITS, FOUR_DIGITS)]
+        about = [max(float(named[1]) * (1 + x), LEAST[named[2]]) for x in (-FOUR_DIGITS, FOUR_DIGITS)]
         least, most = (claimed_curve(profile=CLAIMS[named[2]](value)) for value in about)
         alike = claim.epsilons.shape == least.epsilons.shape and _close(claim.epsilons, least.epsilons)
         fits = alike and _between(claim, least.first, most.first)
@@ -247,11 +250,14 @@ def _check_words(claim: ClaimedCurve, family: Any, claimed: Any) -> None:
     if family and claimed is not None:
         read = claimed_curve(profile=CLAIMS[family](claimed))
         pairs = ((claim.epsilons, read.epsilons), (claim.first, read.first), (claim.second, read.second))
-        if claim.words != read.words or not all(a.shape == b.shape and _close(a, b) for a, b in pairs):
+        earlier = f"{to_nearest(claimed)}-{family}"
+        if claim.words not in (read.words, earlier) or not all(a.shape == b.shape and _close(a, b) for a, b in pairs):
             raise ValueError(f"claim and curve must be those of {read.words}")
         return
     fits = claimed is None if family == "GDP" else claimed is not None and not family
-    own = GIVEN if claimed is None else (f"the curve given, mu = {claimed:.4g}",)
+    own: tuple[str, ...] = GIVEN
+    if claimed is not None:  # in four digits as earlier versions wrote it
+        own = tuple(f"the curve given, mu = {text(claimed)}" for text in (exactly, to_nearest))
     if not (fits and (claim.words in own or PAIR.fullmatch(claim.words))):
         raise ValueError("claim, family and claimed do not fit each other")
     if claimed is not None:

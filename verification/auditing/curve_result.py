@@ -22,7 +22,7 @@ from verification.auditing.result import (
     plain,
     unlooked_in,
 )
-from verification.auditing.rounding import rounded_down
+from verification.auditing.rounding import exactly, rounded_down
 
 CONDITIONAL = "the refutation and the bound of delta assume no family, what is said of epsilon does"
 
@@ -88,18 +88,21 @@ class CurveAuditResult:
     def __str__(self) -> str:
         return self.said_with(rounded_down)
 
-    def said_with(self, bound_text: Callable[[float], str]) -> str:
-        """The verdict, what is certified and what it is worth; ``bound_text`` writes certified bounds."""
-        certified = f"(certified, error probability {self.false_alarm:g})"
+    def said_with(self, bound_text: Callable[[float], str], number_text: Callable[[float], str] = exactly) -> str:
+        """The verdict, what is certified and what it is worth.
+
+        ``bound_text`` writes certified bounds, ``number_text`` what was asked.
+        """
+        certified = f"(certified, error probability {number_text(self.false_alarm)})"
         point = f"at epsilon = {self.epsilon_point:.4g}, where {self.delta_claimed:.4g} is claimed"
         notes = in_words(self.notes)
         family = f"no curve with {self.parameter} below {bound_text(self.parameter_lower)} is kept"
         if self.claimed is None:
             family = f"it is not {bound_text(self.parameter_lower)}-GDP"
-        if self.epsilon_lower is not None:
+        if self.epsilon_lower is not None and self.delta is not None:
             epsilon = bound_text(self.epsilon_lower)
             family += f", and {FAMILY_SAYS if self.family else NOISE_HAS} epsilon >= {epsilon} at delta"
-            family += f" = {self.delta:g}{self._of_the_claim()} ({CONDITIONAL})"
+            family += f" = {number_text(self.delta)}{self._of_the_claim()} ({CONDITIONAL})"
         if self.sequential and self.refuted:
             certified = f"({certified[1:-1]}, after {self.n_samples:,} runs)"
             return f"claim {self.claim} refuted{as_bits(self.level)} {certified}: {family}{notes}"
@@ -146,7 +149,10 @@ class CurveAuditResult:
         rows = [
             ("claim", self.claim),
             ("tested at", f"epsilon = {self.epsilon_point:.4g}, where delta = {self.delta_claimed:.4g} is claimed"),
-            ("certified", f"delta at least {rounded_down(self.delta_lower)}, error probability {self.false_alarm:g}"),
+            (
+                "certified",
+                f"delta at least {rounded_down(self.delta_lower)}, error probability {exactly(self.false_alarm)}",
+            ),
             ("so", f"no curve with {self.parameter} below {rounded_down(self.parameter_lower)} is kept"),
             ("would have caught", f"Gaussian noise with mu from {self._limit()} on, where it shows"),
             ("runs", f"{self.n_samples:,}"),

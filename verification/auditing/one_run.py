@@ -224,6 +224,9 @@ def _rows(records: Any, canaries: Any, *, pairs: bool) -> tuple[Any, Any, Any]:
     if kind.kind == "f" and all(array.dtype.kind in "biu" for array in arrays.values()):
         told = ", ".join(f"{name} of {array.dtype}" for name, array in arrays.items())
         raise TypeError(f"records and canaries must be whole numbers that one type holds, got {told}")
+    for name, array in arrays.items():
+        if not _kept_by(kind, array):
+            raise TypeError(f"{name} must be whole numbers that {kind} holds, as that of all the rows, got others")
     rows, *slots = [array.astype(kind) for array in arrays.values()]
     if slots[0].shape[0] < 1 or any(slot.shape[1:] != rows.shape[1:] or len(slot) != len(slots[0]) for slot in slots):
         shapes = ", ".join(str(slot.shape) for slot in slots)
@@ -233,6 +236,14 @@ def _rows(records: Any, canaries: Any, *, pairs: bool) -> tuple[Any, Any, Any]:
         )
     check_count(least=1, most=MOST_RUNS, canaries=len(slots[0]))
     return rows, slots[0], slots[1] if pairs else None
+
+
+def _kept_by(kind: Any, array: NDArray[Any]) -> bool:
+    """Whether whole numbers are the same in another type."""
+    if array.dtype.kind not in "iu" or kind.kind != "f":
+        return True
+    with np.errstate(invalid="ignore"):
+        return bool((array.astype(kind).astype(array.dtype) == array).all())
 
 
 def _array(name: str, value: Any) -> NDArray[Any]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from verification._arguments import check_choice, check_count, check_delta, check_non_negative, check_probability
 from verification.auditing import curve_certificate
 from verification.auditing.claimed_curve import ClaimedCurve
 from verification.auditing.one_run_guessing import OneRunCounts, ceiling, epsilon_bound, p_value
-from verification.auditing.result import in_words, plain
-from verification.auditing.rounding import rounded_down, to_nearest
+from verification.auditing.result import claim_text, in_words, plain
+from verification.auditing.rounding import exactly, rounded_down, six_digits, to_nearest
 
 NEIGHBOURS = ("add-remove", "replace-one")
 
@@ -65,37 +65,44 @@ class OneRunResult:
     def __str__(self) -> str:
         return self._said(self.tries, rounded_down)
 
-    def _said(self, tries: tuple[OneRunCounts, ...], bound_text: Callable[[float], str]) -> str:
+    def _said(
+        self,
+        tries: tuple[OneRunCounts, ...],
+        bound_text: Callable[[float], str],
+        number_text: Callable[[float], str] = exactly,
+    ) -> str:
         right = ", ".join(f"{counts.correct:,} of {counts.guesses:,}" for counts in tries)
         guessed = f"{right} guesses right, {self.canaries:,} canaries, one run"
-        certified = f"(certified, error probability {self.false_alarm:g}; {guessed})"
+        certified = f"(certified, error probability {number_text(self.false_alarm)}; {guessed})"
         bound = "no epsilon is told without a delta"
         if self.epsilon_lower is not None:
             bound = f"epsilon is at least {bound_text(self.epsilon_lower)}"
-            bound += f" at delta = {self.delta:g}" * bool(self.delta)
+            bound += f" at delta = {number_text(self.delta)}" if self.delta else ""
         notes = in_words(self.notes)
         if self.refuted:
             return f"claim {self.claim} refuted: {bound} {certified}{notes}"
         most = "" if self.ceiling is None else f"; with every guess right it would have been {self.ceiling:.4g}"
         return f"no violation of {self.claim} found: {bound} {certified}{most}; a pass is not a proof{notes}"
 
-    def in_earlier_words(self) -> tuple[str, str]:
-        """What versions said that rounded to the nearest, and before that told the guesses of the p-value alone.
+    def in_earlier_words(self) -> tuple[str, ...]:
+        """What versions said that rounded claims, before that bounds, and before told the p-value's guesses alone.
 
         Their certificates hold, too.
         """
-        return self._said(self.tries, to_nearest), self._said((self.tries[self.best],), to_nearest)
+        best = (self.tries[self.best],)
+        ways = ((self.tries, to_nearest), (self.tries, rounded_down), (best, to_nearest))
+        return tuple(self._said(tries, bound_text, six_digits) for tries, bound_text in ways)
 
     def summary(self) -> str:
         """A few lines: claim, counts, what is certified and the most that could have been."""
         ends = (self.epsilon_lower, self.ceiling)
         lower, most = ("not told" if end is None else f"at least {rounded_down(end)}" for end in ends)
-        at = f" at delta = {self.delta:g}" if self.delta else ""
+        at = f" at delta = {exactly(self.delta)}" if self.delta else ""
         rows = [
             ("claim", self.claim),
             ("verdict", "refuted" if self.refuted else "no violation found, which is no proof"),
             ("p-value of the claim", f"{self.p_value:.3g}"),
-            (f"epsilon{at}", f"{lower}, error probability {self.false_alarm:g}"),
+            (f"epsilon{at}", f"{lower}, error probability {exactly(self.false_alarm)}"),
             ("with every guess right", most),
             ("right guesses", "; ".join(f"{c.correct:,} of {c.guesses:,}" for c in self.tries)),
             ("canaries", f"{self.canaries:,}, {self.n_included:,} of them in; {self.neighbours}"),
@@ -137,7 +144,7 @@ def judged(
         epsilons, deltas = claim.epsilons, claim.allowed((labels != "out", labels != "in"))
     else:
         epsilon, delta = claim
-        words = f"epsilon = {epsilon:g}" + (f", delta = {delta:g}" if delta > 0 else "")
+        words = claim_text(epsilon, delta)
         epsilons, deltas = epsilon, delta  # type: ignore[assignment]
     values = [p_value([counts], epsilons=epsilons, deltas=deltas) for counts in tries]
     value = min(1.0, len(tries) * min(values))
@@ -237,6 +244,9 @@ def recomputed(stored: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         score=stored["score"],
         false_alarm=stored["false_alarm"],
     )
+    if found.epsilon is not None and found.delta is not None:
+        earlier = claim_text(found.epsilon, found.delta, six_digits)
+        found = replace(found, claim=earlier if stored["claim"] == earlier else found.claim)
     fields = ("refuted", "claim", "epsilon_lower", "p_value", "ceiling", "best")
     values = {name: plain(getattr(found, name)) for name in fields}
     statement = stored["statement"] if stored.get("statement") in found.in_earlier_words() else str(found)

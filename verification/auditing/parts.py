@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array as typed_array
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from enum import Enum
 from types import NoneType
 from typing import Any
 
@@ -20,6 +21,7 @@ MANTISSA = {2: (np.uint16, 10), 4: (np.uint32, 23)}  # bits stored, by bytes of 
 PLAIN = (list, dict, OrderedDict, Counter, defaultdict)
 TABLES = ("to_numpy", "__dataframe__", "__arrow_c_stream__", "__arrow_c_array__")
 PYTHON = (float, int, bool)
+KEYS = (str, bytes, *PYTHON, NoneType)
 BUFFERS = (memoryview, typed_array)
 AS_PYTHON = {np.float64: float, np.int64: int, np.bool_: bool}
 ONE_TYPE = (
@@ -80,7 +82,7 @@ def widened(part: NDArray[Any]) -> FloatArray:
         wide = part.astype(np.float64)
     if part.dtype.kind == "f" and part.dtype.itemsize in MANTISSA and np.isnan(wide).any():
         word, stored = MANTISSA[part.dtype.itemsize]
-        native = np.ascontiguousarray(part.astype(part.dtype.newbyteorder("="), copy=False))
+        native = part.astype(part.dtype.newbyteorder("="), order="C", copy=False)  # of no dimension, too
         bits = native.view(word).astype(np.uint64)
         content = (bits & np.uint64(2**stored - 1)) << np.uint64(52 - stored)
         sign = (bits >> np.uint64(8 * part.dtype.itemsize - 1)) << np.uint64(63)
@@ -141,6 +143,18 @@ def check_no_attributes(output: Any, known: Collection[str] = ()) -> None:
             f"mechanism must return numbers in plain tuples, lists, dicts or dataclasses, got a {type(output).__name__}"
             f"{attributes} would go unseen"
         )
+
+
+def check_keys(keys: Iterable[Any]) -> None:
+    """Raise unless keys are texts or numbers of Python's own, members of an enumeration, or tuples of these."""
+    for key in keys:
+        if type(key) is tuple:
+            check_keys(key)
+        elif type(key) not in KEYS and not isinstance(key, Enum):
+            raise OutputTypeError(
+                "mechanism must return dicts whose keys are texts, numbers or tuples of them, got a key of type"
+                f" {type(key).__name__}, of which more than its text may differ"
+            )
 
 
 def _slots_of(kind: type) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from verification.auditing.rounding import rounded_down, rounded_up, to_nearest
+from verification.auditing.rounding import exactly, rounded_down, rounded_up, to_nearest
 
 if TYPE_CHECKING:
     from verification.auditing.curve_result import CurveAuditResult
@@ -29,7 +29,7 @@ def plot_bound(result: AuditResult, ax: Any = None) -> Any:
         ax.annotate(f" {text(value)}", (min(value, edge), place), va="center")
     ax.axvline(result.epsilon, color="C0", lw=1, ls="--")
     ax.set_yticks(range(len(rows)), [name for name, *_ in rows[::-1]])
-    at = f" at delta = {result.delta:g}" if result.delta > 0 else ""
+    at = f" at delta = {exactly(result.delta)}" if result.delta > 0 else ""
     ax.set(xlabel=f"epsilon{at}", xlim=(0, 1.2 * edge), title=_verdict(result.refuted))
     return ax
 

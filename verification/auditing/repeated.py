@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from verification.auditing.parts import (
     ONE_SHAPE,
     ONE_TYPE,
     OutputError,
+    check_keys,
     check_no_attributes,
     checked_part,
     kind_of,
@@ -43,9 +45,10 @@ def repeated(mechanism: Callable[..., Any], *, failures: tuple[type[Exception], 
     ----------
     mechanism : callable
         ``mechanism(data, rng)`` or, if it takes no generator, ``mechanism(data)``; a parameter named ``rng`` is given
-        by name. Returns a number, an array, a tuple of these, a dict or dataclass of these; None, whole or as a part,
-        is the failure symbol (NaN). Every run has the same form: parts, names, shapes and types of number and of what
-        holds them; NumPy's float64, int64 and bool count as float, int and bool.
+        by name. Returns a number, an array, a tuple of these, a dataclass of these, or a dict of these by texts,
+        numbers or tuples of them; None, whole or as a part, is the failure symbol (NaN). Every run has the same form:
+        parts, names, shapes and types of number and of what holds them; NumPy's float64, int64 and bool count as float,
+        int and bool. What is on a class, and the memory of which an array is a part, goes unseen.
     failures : tuple of exception types
         Exceptions of these types are outputs too: the run is NaN in every part, and a further part says which type it
         was (0: none; 1: None; from 2 on: the first type that fits). Messages go unseen. Any other exception ends the
@@ -198,6 +201,8 @@ def _exactly(name: Any) -> Any:
     """A name with its type: 1, 1.0 and True are equal as keys, and -0.0 and 0.0, and may tell records apart."""
     if isinstance(name, type):
         return name
+    if type(name) is float:
+        return float, struct.pack("d", name)  # of NaN also its content
     return tuple(map(_exactly, name)) if type(name) is tuple else (type(name), repr(name))
 
 
@@ -218,6 +223,7 @@ def _parts(output: Any) -> Parts:
     elif isinstance(output, (dict, tuple)):
         named = list(output.items() if isinstance(output, dict) else zip(_places(output), output, strict=True))
         check_no_attributes(output)
+        check_keys(output if isinstance(output, dict) else ())
     else:
         kind, named = ALONE, [(0, output)]
     if not named:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from verification.auditing.features.bit_planes import NOT_BITS
 from verification.auditing.features.column_pairs import NOT_SHARED_NOISE, NOT_TOGETHER, SHARED_NOISE
 from verification.auditing.features.phases import NOT_GRIDS
-from verification.auditing.rounding import rounded_down, to_nearest
+from verification.auditing.rounding import exactly, rounded_down, six_digits, to_nearest
 from verification.auditing.scores import NOT_REGIONS, REGIONS
 
 EXACT_SCORE = "exact log-likelihood ratio"
@@ -158,13 +158,16 @@ class AuditResult:
     def __str__(self) -> str:
         return self.said_with(rounded_down)
 
-    def said_with(self, bound_text: Callable[[float], str]) -> str:
-        """The verdict, what is certified and what it is worth; ``bound_text`` writes the certified bound."""
-        claim = f"epsilon = {self.epsilon:g}" + (f", delta = {self.delta:g}" if self.delta > 0 else "")
+    def said_with(self, bound_text: Callable[[float], str], number_text: Callable[[float], str] = exactly) -> str:
+        """The verdict, what is certified and what it is worth.
+
+        ``bound_text`` writes the certified bound, ``number_text`` what was claimed and asked.
+        """
+        claim = claim_text(self.epsilon, self.delta, number_text)
         bound = f"epsilon is at least {bound_text(self.epsilon_lower)}"
         if self.delta > 0:
-            bound += f" at delta = {self.delta:g}"
-        certified = f"(certified, error probability {self.false_alarm:g})"
+            bound += f" at delta = {number_text(self.delta)}"
+        certified = f"(certified, error probability {number_text(self.false_alarm)})"
         if self.sequential and self.refuted:
             certified = f"({certified[1:-1]}, after {self.n_samples:,} runs)"
         notes = in_words(self.notes)
@@ -208,18 +211,20 @@ class AuditResult:
         """What notebooks show."""
         from verification.auditing.notebook_html import audit_html
 
-        delta = f", delta = {self.delta:g}" if self.delta > 0 else ""
+        error = exactly(self.false_alarm)
         rows = [
-            ("claim", f"epsilon = {self.epsilon:g}{delta}"),
-            (
-                "certified",
-                f"epsilon at least {rounded_down(self.epsilon_lower)}, error probability {self.false_alarm:g}",
-            ),
+            ("claim", claim_text(self.epsilon, self.delta)),
+            ("certified", f"epsilon at least {rounded_down(self.epsilon_lower)}, error probability {error}"),
             ("would have caught", f"epsilon from {self.detection_limit:.4g} on, where it shows"),
             ("runs", f"{self.n_samples:,}"),
             ("event", self.event),
         ]
         return audit_html("Audit of a privacy claim", rows, refuted=self.refuted, notes=self.notes)
+
+
+def claim_text(epsilon: float, delta: float, number_text: Callable[[float], str] = exactly) -> str:
+    """A claim in words."""
+    return f"epsilon = {number_text(epsilon)}" + (f", delta = {number_text(delta)}" if delta > 0 else "")
 
 
 def as_bits(level: str) -> str:
@@ -286,9 +291,12 @@ def _every_kinds() -> list[tuple[str, ...]]:
 
 
 def statement_of(result: Any, stored: Any) -> str:
-    """The words of a result; as versions wrote them that rounded bounds to the nearest, where ``stored`` has those."""
-    nearest: str = result.said_with(to_nearest)
-    return nearest if stored in (nearest, *in_earlier_words(nearest)) else str(result)
+    """The words of a result; where ``stored`` has those, as versions wrote them that rounded claims, or bounds, too."""
+    for bound_text in (to_nearest, rounded_down):
+        earlier: str = result.said_with(bound_text, six_digits)
+        if stored in (earlier, *in_earlier_words(earlier)):
+            return earlier
+    return str(result)
 
 
 def in_earlier_words(text: str) -> tuple[str, ...]:

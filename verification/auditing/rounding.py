@@ -1,4 +1,8 @@
-"""Certified bounds as text, rounded outwards: a lower bound that is printed above what is certified is none."""
+"""Numbers of a verdict as text: bounds rounded outwards, claims exact.
+
+A lower bound that is printed above what is certified is none, and a claim that is printed below what was refuted is
+another one.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,20 @@ def rounded_up(bound: float) -> str:
 def to_nearest(number: float) -> str:
     """Four digits, as earlier versions printed certified bounds, too."""
     return f"{number:.{DIGITS}g}"
+
+
+def exactly(number: float) -> str:
+    """Six digits where they are the number, else all that tell it from others.
+
+    >>> exactly(1.0), exactly(1e-5), exactly(1.681085004)
+    ('1', '1e-05', '1.681085004')
+    """
+    return six_digits(number) if float(six_digits(number)) == number else repr(float(number))
+
+
+def six_digits(number: float) -> str:
+    """As earlier versions printed claims."""
+    return f"{number:g}"
 
 
 def rounded_down_to(places: int, bound: float) -> str:

@@ -78,6 +78,16 @@ class Contents:
         return {"Python": platform.python_version()} | {name: metadata.version(name) for name in PACKAGES}
 
     @property
+    def few_runs(self) -> str:
+        """What to know of wrong verdicts where the audits had few runs; empty where they had all."""
+        if self.share >= 1 or not (self.specimens or self.targets):
+            return ""
+        return (
+            f"Audits had a share of {self.share:g} of their runs: faults that so few cannot show are missed, and their"
+            " verdicts are wrong for that reason."
+        )
+
+    @property
     def command(self) -> str:
         """The command that makes this report again."""
         extra = (" --thorough" if self.thorough else "") + ("" if self.share == 1 else f" --share {self.share!r}")

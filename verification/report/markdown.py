@@ -65,6 +65,7 @@ def to_markdown(contents: Contents) -> str:
 def _summary(contents: Contents) -> str:
     wrong = contents.wrong
     words = "Every outcome is as its verdict says." if not wrong else f"NOT as expected: {', '.join(wrong)}."
+    words = " ".join(filter(None, (words, contents.few_runs)))
     return f"{len(contents.outcomes)} claims. {words} Made by `{contents.command}`."
 
 

@@ -128,7 +128,7 @@ def _summary(contents: Contents) -> str:
     )
     if contents.wrong:
         names = ", ".join(f"<code>{escape(name)}</code>" for name in contents.wrong)
-        text += f'<p class="alarm">Not as their verdict says: {names}.</p>'
+        text += f'<p class="alarm">Not as their verdict says: {names}. {escape(contents.few_runs)}</p>'
     return text
 
 

@@ -28,7 +28,7 @@ from verification.auditing.certificate_reading import READERS, verify
 from verification.auditing.certificate_writing import FORMAT, NOT_COVERED, certificate, digest_of, save_certificate
 from verification.auditing.guessing import MOST_RUNS, GuessCounts, delta_bound
 from verification.auditing.result import AS_RUNS_COME, GRIDS, HOW_OFTEN, LEARNERS, UNLOOKED, in_earlier_words
-from verification.auditing.rounding import to_nearest
+from verification.auditing.rounding import rounded_down, six_digits, to_nearest
 
 
 def laplace(scale):
@@ -167,6 +167,18 @@ def test_a_turned_verdict_and_changed_words_are_found(name):
                 expected = ["statement", "looked_for"]
             expected = ["digest"] if field in ("mechanism", "pair", "versions") else expected
             assert [problem.split(":")[0] for problem in verification.problems] == expected
+
+
+def test_a_claim_is_named_as_it_is_and_certificates_in_six_digits_hold():
+    """A claim of 1.68109 was called refuted where 1.681085004 was, at a bound between the two."""
+    settings = {"n_samples": 2_000, "rng": np.random.default_rng(0)}
+    found = audit(lambda d, n, rng: d + rng.laplace(size=n) / 4, 0, 1, epsilon=1.681085004, **settings)
+    assert str(found).startswith("claim epsilon = 1.681085004 refuted") and "1.681085004" in found._repr_html_()
+    for text in (to_nearest, rounded_down):
+        earlier = json.loads(json.dumps(certificate(found)))
+        earlier["statement"] = found.said_with(text, six_digits)
+        assert earlier["statement"].startswith("claim epsilon = 1.68109 refuted")
+        assert verify(earlier | {"digest": digest_of(earlier)}).holds
 
 
 @pytest.mark.thorough(quick=["bits-fixed", "pair-fixed", "curve-fixed", "pair-sequential"])

@@ -11,11 +11,11 @@ import pytest
 
 from pm_dpgmm.privacy.curves import GaussianProfile, PointProfile
 from pm_dpgmm.privacy.guarantee import Guarantee
-from verification import GDP, ZCDP, audit
+from verification import GDP, ZCDP, audit, one_run
 from verification.__main__ import main
 from verification.auditing.certificate_reading import verify
 from verification.auditing.certificate_writing import certificate, digest_of
-from verification.auditing.claimed_curve import GAUSSIAN, gaussian_family
+from verification.auditing.claimed_curve import GAUSSIAN, LEAST_MU, gaussian_family
 from verification.auditing.curve_certificate import recomputed
 from verification.auditing.rounding import rounded_down, to_nearest
 from verification.benchmarks.curve_power import log_density, noisy
@@ -274,3 +274,35 @@ def test_a_point_of_the_curve_is_a_number():
     for point in (False, "0", None):
         changed = found | {"epsilon_point": point}
         assert "epsilon_point must be " in str(verify(changed | {"digest": digest_of(changed)}))
+
+
+@pytest.mark.parametrize("claim, words", [(GDP(1.87478999), "1.87478999-GDP"), (ZCDP(0.123456789), "0.123456789-zCDP")])
+def test_a_curve_is_named_as_it_is_and_certificates_in_four_digits_hold(claim, words):
+    """1.875-GDP was called refuted where only a little less was."""
+    found = stored(3.5, False, profile=claim)
+    assert found["claim"] == words and found["statement"].startswith(f"claim {words} refuted")
+    assert verify(found).holds
+    number, name = words.split("-")
+    rounded = f"{float(number):.4g}-{name}"
+    earlier = found | {"claim": rounded, "statement": found["statement"].replace(words, rounded)}
+    assert verify(earlier | {"digest": digest_of(earlier)}).holds
+    other = found | {"claim": f"9-{name}", "statement": found["statement"].replace(words, f"9-{name}")}
+    assert not verify(other | {"digest": digest_of(other)}).holds
+
+
+def test_the_least_curve_there_is_has_a_certificate_that_holds_of_one_run():
+    """Four digits of it were looked for below it."""
+
+    def total(rows, rng):
+        return rows.sum(axis=0) + rng.normal(size=rows.shape[1])
+
+    found = one_run(
+        total,
+        np.zeros((2, 1)),
+        np.ones((40, 1)),
+        score=lambda release, rows: rows[:, 0] * release[0],
+        profile=GDP(LEAST_MU),
+        delta=1e-3,
+        rng=np.random.default_rng(1),
+    )
+    assert verify(json.loads(json.dumps(certificate(found)))).holds

@@ -209,6 +209,35 @@ def test_a_certified_bound_is_printed_no_larger_than_it_is(tmp_path):
         assert verify(earlier | {"digest": digest_of(earlier)}).holds
 
 
+def test_a_claim_is_named_as_it_is_and_earlier_certificates_that_rounded_it_hold(tmp_path):
+    """A claim a little above the one that was refuted was named, and the certificate held."""
+    found = audit_sum(4, epsilon=0.1234567891, delta=1.23456789e-5)
+    assert "epsilon = 0.1234567891, delta = 1.23456789e-05" in str(found)
+    found.save(tmp_path / "one.json")
+    stored = json.loads((tmp_path / "one.json").read_text())
+    assert verify(stored).holds
+    earlier = replace(found, claim="epsilon = 0.123457, delta = 1.23457e-05")
+    stored |= {"claim": earlier.claim, "statement": earlier.in_earlier_words()[1]}
+    assert verify(stored | {"digest": digest_of(stored)}).holds
+    assert not verify(forged(stored, claim="epsilon = 0.2, delta = 1.23457e-05")).holds
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.float16])
+def test_whole_numbers_that_the_type_of_the_canaries_changes_are_refused(kind):
+    """They reached the mechanism rounded, without a word."""
+
+    def total(rows):
+        return rows.sum()
+
+    def score(release, rows):
+        return rows[:, 0]
+
+    canaries = np.ones((40, 1), dtype=kind)
+    with pytest.raises(TypeError, match="records must be whole numbers that float64 holds"):
+        one_run(total, np.array([[2**53 + 1], [1]]), canaries, score=score, epsilon=1.0)
+    one_run(total, np.array([[2**53], [1]]), canaries, score=score, epsilon=1.0)
+
+
 def forged(stored, **changes):
     """With a digest that fits: it shows mistakes, and stops nobody."""
     changed = stored | changes

@@ -6,9 +6,10 @@ alarm. Nothing else is random.
 
 from __future__ import annotations
 
+import enum
 from array import array
 from collections import Counter, OrderedDict, UserList, defaultdict, deque, namedtuple
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import joblib
 import numpy as np
@@ -363,3 +364,41 @@ def test_the_type_of_an_entry_of_a_list_is_an_output_too():
 
     with pytest.raises(ValueError, match="one type of number in every run"):
         audit(repeated(tells), 1, 0, epsilon=1.0, n_samples=1_000, rng=np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_a_narrow_nan_is_a_failure_as_any_other(kind):
+    """One of 32 bits had another shape than the numbers, and ended the audit."""
+
+    def rare(data, rng):
+        return kind("nan") if rng.random() < 0.05 else kind(data + rng.laplace())
+
+    assert run(repeated(rare), level="bit" if kind is np.float64 else "value").n_samples == 1_000
+
+
+@dataclass(frozen=True)
+class Key:
+    text: str
+    secret: float = field(repr=False, default=0.0)
+
+
+class Text(str):
+    pass
+
+
+@pytest.mark.parametrize("key", [Key("a"), Text("a"), np.float64(1.0), ("a", Key("a")), frozenset()])
+def test_keys_of_which_more_than_their_text_may_differ_are_refused(key):
+    """A key may hold the record, and was compared by what it prints."""
+    with pytest.raises(TypeError, match="dicts whose keys are texts, numbers or tuples of them, got a key of type"):
+        run(repeated(lambda data, rng: {key: rng.laplace()}))
+
+
+class Kind(enum.Enum):
+    A = 1
+
+
+def test_plain_keys_are_taken_and_the_content_of_nan_is_a_part_of_one():
+    assert run(repeated(lambda data, rng: {(Kind.A, 1, None, "a", 0.5): rng.laplace()})).n_samples == 1_000
+    nans = np.array([0x7FF8000000000000, 0x7FF8000000000001], dtype=np.uint64).view(float).tolist()
+    with pytest.raises(ValueError, match="the same parts in every run"):
+        run(repeated(lambda data, rng: {nans[int(data)]: rng.laplace()}))

@@ -233,6 +233,16 @@ def test_what_was_done_is_written_before_the_rest_is(contents, tmp_path, monkeyp
     assert whole.reproductions == [] and all(one.reproductions is None for one in parts)
 
 
+def test_a_page_of_few_runs_says_why_verdicts_are_wrong(contents):
+    """Half a hundred mechanisms were called wrong with a fiftieth of the runs, and nothing told why."""
+    (found,) = contents.specimens
+    missed = replace(contents, specimens=[replace(found, specimen=replace(found.specimen, broken=False))])
+    assert missed.wrong and missed.few_runs.startswith("Audits had a share of 0.1 of their runs: ")
+    assert missed.few_runs in to_html(missed) and missed.few_runs in to_markdown(missed)
+    whole = replace(missed, share=1.0)
+    assert whole.wrong and whole.few_runs == "" == replace(missed, specimens=None, targets=None).few_runs
+
+
 def test_audits_that_ended_in_an_error_lose_no_other(contents, monkeypatch):
     def some(chosen, **settings):
         raise trials.TrialsError(contents.targets[:1], {"other": ValueError("no")})
