@@ -12,6 +12,7 @@ from pm_dpgmm.methods.aggregate.chart import MixtureChart
 from pm_dpgmm.methods.aggregate.design import Design
 from pm_dpgmm.methods.aggregate.estimate import Estimate, Round
 from pm_dpgmm.methods.components_in_words import listed
+from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture
 
 MANY_FAILED = 0.1  # share of the simulated subsets
@@ -57,6 +58,9 @@ FAR_AWAY = (
 )
 MISSED = 3.0  # errors
 LISTED, LONGEST = 3, 40  # numbers that are named, and characters of a name
+VAGUE = 0.05  # nats per record, as a shortfall of the sketch is told from on
+N_TRUTHS, N_POINTS = 40, 500  # mixtures that errors allow, and rows of each
+PUBLIC_SEED = 20261201
 TOO_UNSURE = 1.0  # standard error of a mean, in the component's deviations, or of the logarithm of a deviation
 
 
@@ -67,24 +71,27 @@ def average_caveats(
     *,
     names: Sequence[str] | None,
     mixture: Mixture | None,
-    errors: FloatArray | None,
+    covariance: FloatArray | None,
     bounds: FloatArray | None,
     with_sketch: bool,
 ) -> list[str]:
     """What speaks against the answer, one text for each reason; empty where nothing does.
 
-    ``names`` are those of the answer's numbers, if it is a vector; ``mixture`` is the answer, if it is one, ``errors``
-    (P,) the standard errors of its offsets about itself, ``bounds`` (D, 2) public or None. ``with_sketch``: average and
-    sketch agree and are put together, so what the learner's failures do to the average is less than its error.
+    ``names`` are those of the answer's numbers, if it is a vector; ``mixture`` is the answer, if it is one,
+    ``covariance`` (P, P) that of the errors of its offsets about itself, ``bounds`` (D, 2) public or None.
+    ``with_sketch``: average and sketch agree and are put together, so what the learner's failures do to the average is
+    less than its error.
     """
     texts = [None if with_sketch else learner_fails(design), far_from_the_sketch(design, rounds, found)]
     if names is not None:
         missed = design.missed > MISSED * np.sqrt(np.diagonal(found.covariance))
         texts.append(told_of(FAR_AWAY, missed & ~design.alike & ~design.growing, names, share=design.far))
         texts += [told_of(NEVER_DIFFER, design.alike, names), told_of(GROWING, design.growing, names)]
-    if mixture is not None and errors is not None:
+    if mixture is not None and covariance is not None:
         assert isinstance(design.chart, MixtureChart)
-        texts += [unmeasured(design.chart, mixture, errors), outside_bounds(mixture, bounds)]
+        errors = np.sqrt(np.diagonal(covariance))
+        unsure = unmeasured(design.chart, mixture, errors) or vague(mixture, covariance)
+        texts += [unsure, outside_bounds(mixture, bounds)]
     return [text for text in texts if text]
 
 
@@ -136,6 +143,29 @@ def unmeasured(chart: MixtureChart, mixture: Mixture, errors: FloatArray) -> str
     return (
         f"too few records or too small a budget for {k} components in {d} columns: place or width of {listed(unsure)}"
         " is not known up to the component's own width"
+    )
+
+
+def vague(mixture: Mixture, covariance: FloatArray) -> str | None:
+    """That mixtures which the errors allow differ much from the answer, in nats per record."""
+    about, rng = Coordinates.about(mixture), np.random.default_rng(PUBLIC_SEED)
+    losses = []
+    for offset in rng.multivariate_normal(np.zeros(len(covariance)), covariance, size=N_TRUTHS, method="eigh"):
+        try:
+            with np.errstate(all="ignore"):
+                weights, means, factors = about.at(offset)
+                truth = Mixture(weights, means, factors @ factors.swapaxes(1, 2))
+                points = truth.sample(N_POINTS, rng=rng)
+                losses.append(float((truth.log_density(points) - mixture.log_density(points)).mean()))
+        except (np.linalg.LinAlgError, ValueError, ArithmeticError):  # no mixture: as far away as any
+            losses.append(np.inf)
+    lost = float(np.median(losses))
+    if lost < VAGUE:
+        return None
+    return (
+        "the errors of the average leave much open: as likely as not the mixture that the learner would say of all"
+        f" records is {lost:.2g} nats per record or more from this one. More records or a larger budget make it surer;"
+        " where the sketch has such a mixture too, method='sketch' finds it with the whole budget"
     )
 
 

@@ -204,6 +204,7 @@ class Aggregate(Method):
         way: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress, "time_limit": self.time_limit}
         size: dict[str, Any] = {"mu_squared": float(left.limit - left.spent), "seed": seeds(1, rng=rng)[0]}
         size |= {"records_per_number": self.records_per_number, "bounds": problem.bounds}
+        size |= {"own_bias": isinstance(learner, BatchedEM)}
         why = NO_ANSWERS
         try:
             with simulated_fits(learner, problem.n_components, forgets=self.rehearse, **way) as fit:

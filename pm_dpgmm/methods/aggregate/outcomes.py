@@ -105,7 +105,7 @@ def _estimated(
         "expected_inside": found.expected_inside,
         "failed": design.failed,
     }
-    chart, mixture, errors = design.chart, None, None
+    chart, mixture, covariance = design.chart, None, None
     if isinstance(chart, VectorChart):
         assert names is not None
         units = np.where(design.alike | design.growing, 0.0, chart.units)  # an error of 0 is read as unknown
@@ -127,8 +127,8 @@ def _estimated(
             weight, broad = centre.background
             raw |= {"average_background_weight": np.array([weight])}
             raw |= {f"average_background_{name}": getattr(broad, name) for name in PARTS[1:]}
-        raw["offset_covariance"], errors = covariance, np.sqrt(np.diagonal(covariance))
-    given: dict[str, Any] = {"names": names, "mixture": mixture, "errors": errors, "bounds": bounds}
+        raw["offset_covariance"] = covariance
+    given: dict[str, Any] = {"names": names, "mixture": mixture, "covariance": covariance, "bounds": bounds}
     caveats = average_caveats(design, rounds, found, **given, with_sketch=fused is not None)
     return averaged(replace(centre, raw=raw), noise.pop("average") | {"caveats": caveats})
 

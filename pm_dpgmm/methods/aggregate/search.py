@@ -56,6 +56,7 @@ def best_design(
     records_per_number: float | None,
     bounds: FloatArray | None,
     seed: int,
+    own_bias: bool = False,
 ) -> Design | None:
     """The design of a run around a released sketch, from numbers of no record; None if the learner cannot fit.
 
@@ -74,6 +75,9 @@ def best_design(
     seed : int
         Of the simulated rows, another one in every run: what simulation gets wrong, as the stated errors say, would
         else be wrong the same way in all.
+    own_bias : bool
+        Whether the bias of the learner's mixtures is simulated where they are put together with the sketch, and so not
+        here at samples of as many records.
     """
     evidence = SketchStatistics.from_arrays(centre.raw, centre.noise)
     law = SketchLaw.of_statistics(evidence, centre.background)
@@ -115,13 +119,16 @@ def best_design(
         worse += 1
         if worse == PATIENCE or np.trace(best.simulation) < SETTLED * best.predicted(mu_squared):
             break
-    if best is None or not isinstance(chart, VectorChart):
+    if best is None or own_bias:
         return best
-    best = with_growing(best, n_records=evidence.n_records, n_whole=len(rows))
-    if (best.alike | best.growing).all():
-        return None
+    if isinstance(chart, VectorChart):
+        best = with_growing(best, n_records=evidence.n_records, n_whole=len(rows))
+        if (best.alike | best.growing).all():
+            return None
     tables = LargeFits.of(fit, density, chart, n_records=evidence.n_records, rng=rng)
     best = with_sampling(best, tables, n_records=evidence.n_records)
+    if not isinstance(chart, VectorChart):  # of few records the best mixture may be another one than of all
+        return with_answer(best, tables)
     far = 0.0 if centre.background is None else centre.background[0]
     return with_missed(best, fit, law, density, far, bounds, rng=rng)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import signal
 import subprocess
 import sys
@@ -11,18 +12,22 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.mixture import GaussianMixture
 
 import pm_dpgmm as dpg
 from pm_dpgmm.learners.fit_arrays import Fits
 from pm_dpgmm.methods.aggregate import fused as fusing, method
-from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, CONTRADICTED, average_caveats
+from pm_dpgmm.methods.aggregate.caveats import AT_ODDS, CONTRADICTED, average_caveats, vague
 from pm_dpgmm.methods.aggregate.chart import MixtureChart
 from pm_dpgmm.methods.aggregate.design import Design
 from pm_dpgmm.methods.aggregate.estimate import Estimate
 from pm_dpgmm.methods.aggregate.fused import SketchTold, at_odds, derivatives, fused, unbiased
 from pm_dpgmm.methods.aggregate.method import Aggregate
-from pm_dpgmm.methods.outcome import Outcome
+from pm_dpgmm.methods.outcome import Outcome, Problem
+from pm_dpgmm.methods.sketch.method import SketchMethod
+from pm_dpgmm.mixture.coordinates import Coordinates
 from pm_dpgmm.mixture.mixture import Mixture
+from pm_dpgmm.privacy.guarantee import Neighbouring
 
 TRUTH = Mixture([0.4, 0.6], [[-2.0], [2.0]], [[[1.0]], [[1.0]]])
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "progress": False, "random_seed": 1}
@@ -195,7 +200,7 @@ def test_heavy_tails_lose_nothing_on_the_sketch(degrees):
 def test_failures_of_a_learner_are_no_reason_to_warn_where_average_and_sketch_agree(parts):
     """Of right fits beside a background 45 of 50 were told to take another learner."""
     design = dataclasses.replace(parts.design, failed=0.31)
-    given = {"names": None, "mixture": None, "errors": None, "bounds": None}
+    given = {"names": None, "mixture": None, "covariance": None, "bounds": None}
     told = [average_caveats(design, parts.rounds, parts.found, **given, with_sketch=alike) for alike in (True, False)]
     assert not any("had no answer for 31%" in text for text in told[0])
     assert any("had no answer for 31%" in text for text in told[1])
@@ -309,3 +314,38 @@ def test_a_kill_while_the_two_are_put_together_leaves_average_and_sketch(records
         name: values.tobytes() for name, values in alone.raw.items()
     }
     assert again.means.tobytes() == alone.means.tobytes() and again.noise["average"] == alone.noise["average"]
+
+
+NESTED = Mixture([0.7, 0.3], np.zeros((2, 1)), [[[1.0]], [[25.0]]])
+
+
+def two_components(rows):
+    """Of a thousand rows of NESTED every second answer is another optimum, of ten thousand none."""
+    found = GaussianMixture(2, random_state=0, reg_covar=1e-4).fit(rows / rows.std(axis=0))
+    scale = rows.std(axis=0)
+    return Mixture(found.weights_, found.means_ * scale, found.covariances_ * scale**2)
+
+
+def test_the_answer_to_many_records_is_one_to_as_many_as_there_are():
+    """Where few records have another optimum the release lost .02 to .3 nats a record, without a word."""
+
+    def fit(rows, edges):
+        parts = [two_components(rows[low:high]) for low, high in itertools.pairwise(edges)]
+        arrays = (np.array([getattr(part, name) for part in parts]) for name in ("weights", "means", "covariances"))
+        return Fits(*arrays, np.ones(len(parts), dtype=bool))
+
+    problem = Problem(10_000, 1, 2, 0.4, 1e-6, np.array([[-15.0, 15.0]]), Neighbouring.REPLACE_ONE)
+    records = NESTED.sample(10_000, rng=np.random.default_rng(0))
+    given = {"learner": None, "n_jobs": None, "progress": lambda done, total: None, "rng": np.random.default_rng(2)}
+    centre = SketchMethod().release(records, problem, **given)
+    way = {"mu_squared": 0.02, "records_per_number": 24.0, "bounds": problem.bounds, "seed": 2}
+    few, many = (method.best_design(centre, fit, own_bias=own, **way) for own in (True, False))
+    assert np.abs(few.answer).max() > 0.5 > 0.25 > np.abs(many.answer).max()
+    assert (np.diagonal(many.sampling) > 3 * np.diagonal(few.sampling)).all()
+
+
+def test_an_average_that_leaves_much_open_says_so():
+    size = Coordinates.about(NESTED).size
+    assert vague(NESTED, 0.001 * np.eye(size)) is None and vague(NESTED, np.zeros((size, size))) is None
+    assert "is 0.2" in vague(NESTED, 0.25 * np.eye(size)) or "is 0.1" in vague(NESTED, 0.25 * np.eye(size))
+    assert "nats per record or more from this one" in vague(NESTED, 1e4 * np.eye(size))  # some of which are none
