@@ -34,7 +34,8 @@ def fit(options: argparse.Namespace) -> int:
     partial = target.with_name(target.stem + PARTIAL)
     if partial.is_file() and partial.stat().st_size:
         raise FileExistsError(
-            f"{str(partial)!r} holds what an interrupted fit had paid for: pm-dpgmm resume finishes it; or delete it"
+            f"{str(partial)!r} holds what an interrupted fit had paid for: pm-dpgmm resume finishes it, where enough"
+            " is there; or delete it"
         )
     with reserved(partial, name="the checkpoint", never=(*read, options.output)) as held:
         _check_output(options, *read)  # a fit that has just ended may have written there

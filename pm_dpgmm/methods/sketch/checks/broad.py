@@ -28,7 +28,7 @@ def could_be_broader(fit: SketchFit) -> str | None:
         return None
     times = f"{most.max():g} times" + (" or more" if most.max() == TIMES[-1] else "")
     return (
-        f"the released numbers do not tell how broad {listed(most > 1)} is: {times} as broad along some axis it would"
+        f"the released numbers do not tell how broad {listed(most > 1)} may be: {times} as broad along some axis would"
         " explain them as well, and a density that is too narrow there loses a tenth of a nat a record or more. More"
         " records, a larger budget or bounds would tell"
     )
