@@ -15,6 +15,7 @@ from verification._arguments import check_probability, check_real, printable, sh
 from verification.auditing.curve_result import CurveAuditResult
 from verification.auditing.one_run_result import OneRunResult
 from verification.auditing.result import AuditResult
+from verification.auditing.rounding import exactly
 
 Result = AuditResult | CurveAuditResult | OneRunResult
 SHOWN_NAMES = 8  # refuted names in the text of a report; all of them are in ``rejected``
@@ -40,11 +41,11 @@ class FamilyReport:
 
     def __str__(self) -> str:
         of_all = f"of {len(self.adjusted)} claims refuted"
-        confidence = f"{100 * (1 - self.error):g} %" if self.error >= 1e-4 else f"1 - {self.error:g}"
+        error, percent = exactly(self.error), f"{100 * (1 - self.error):g}"
+        whole = self.error >= 1e-4 and math.isclose(100 - float(percent), 100 * self.error, rel_tol=1e-9)
+        confidence = f"{percent} %" if whole else f"1 - {error}"
         if not self.rejected:
-            return (
-                f"none {of_all} ({self.method}, error probability {self.error:g} of the family); a pass is not a proof"
-            )
+            return f"none {of_all} ({self.method}, error probability {error} of the family); a pass is not a proof"
         n = len(self.rejected)
         names = ", ".join(map(printable, self.rejected[:SHOWN_NAMES])) + (", ..." if n > SHOWN_NAMES else "")
         return (

@@ -233,3 +233,12 @@ def test_report_states_the_family_wise_error():
 def test_bad_arguments_are_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_an_error_is_told_as_it_is():
+    """One of 5.00004 % was told as 5 %, and what is guaranteed as 95 %."""
+    assert "at least 95 %" in str(holm({"a": 0.05}, error=0.05)) and "at least 93 %" in str(
+        holm({"a": 0.05}, error=0.07)
+    )
+    assert "at least 1 - 0.0500004 no" in str(holm({"a": 0.05}, error=0.0500004))
+    assert "error probability 0.01234564 of" in str(holm({"a": 0.5}, error=0.01234564))

@@ -213,6 +213,7 @@ def claimed_curve(*, guarantee: Any = None, profile: Any = None, delta: float | 
         raise ValueError("guarantee or profile must be given, and not both")
     if delta is not None:
         check_delta(delta)
+        delta = float(delta)
     epsilons = np.concatenate([[0.0], np.geomspace(SMALLEST, LARGEST, POINTS)])
     if guarantee is not None:
         name = "guarantee"

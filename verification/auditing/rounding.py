@@ -41,7 +41,8 @@ def exactly(number: float) -> str:
     >>> exactly(1.0), exactly(1e-5), exactly(1.681085004)
     ('1', '1e-05', '1.681085004')
     """
-    return six_digits(number) if float(six_digits(number)) == number else repr(float(number))
+    value = float(number)  # a NumPy float of 32 bits would be compared as one
+    return six_digits(value) if float(six_digits(value)) == value else repr(value)
 
 
 def six_digits(number: float) -> str:

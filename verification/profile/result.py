@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from verification._arguments import check_delta, check_real, shown
 from verification.auditing.bisection import bracket
 from verification.auditing.result import in_words
-from verification.auditing.rounding import rounded_down, rounded_up
+from verification.auditing.rounding import exactly, rounded_down, rounded_up
 from verification.profile.band import odds_of
 from verification.profile.points import delta_bound, epsilon_bound
 from verification.profile.ratio_calibration import Calibration
@@ -112,7 +112,9 @@ class MeasuredProfile:
             f"delta({point}) in [{rounded_down(low.max())}, {rounded_up(high.max())}]" for point, low, high in bands
         )
         notes = in_words(self.notes)
-        sound = f"privacy profile of this pair from {self.n_samples:,} runs (error probability {self.false_alarm:g})"
+        sound = (
+            f"privacy profile of this pair from {self.n_samples:,} runs (error probability {exactly(self.false_alarm)})"
+        )
         if not self.calibration.passed:
             return f"{self.calibration}: this profile says nothing; {sound}: {band}{notes}"
         return f"{sound}: {band}; {self.calibration}{notes}"

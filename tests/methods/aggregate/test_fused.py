@@ -349,3 +349,11 @@ def test_an_average_that_leaves_much_open_says_so():
     assert vague(NESTED, 0.001 * np.eye(size)) is None and vague(NESTED, np.zeros((size, size))) is None
     assert "is 0.2" in vague(NESTED, 0.25 * np.eye(size)) or "is 0.1" in vague(NESTED, 0.25 * np.eye(size))
     assert "nats per record or more from this one" in vague(NESTED, 1e4 * np.eye(size))  # some of which are none
+
+
+def test_what_an_average_leaves_open_is_among_its_caveats(parts):
+    mixture, size = parts.design.chart.centre, parts.design.chart.size
+    for variance, told in ((0.25, 1), (1e-4, 0)):
+        given = {"names": None, "mixture": mixture, "covariance": variance * np.eye(size), "bounds": None}
+        texts = average_caveats(parts.design, parts.rounds, parts.found, **given, with_sketch=False)
+        assert sum("leave much open" in text for text in texts) == told

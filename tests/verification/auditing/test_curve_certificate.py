@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -306,3 +307,13 @@ def test_the_least_curve_there_is_has_a_certificate_that_holds_of_one_run():
         rng=np.random.default_rng(1),
     )
     assert verify(json.loads(json.dumps(certificate(found)))).holds
+
+
+@pytest.mark.parametrize("kind", [np.float32, Fraction])
+def test_claims_and_deltas_of_other_types_are_named_exactly_and_can_be_saved(kind, tmp_path):
+    """A delta of 32 bits had no JSON after the last run, and a mu of 32 bits was named as another one."""
+    settings = {"profile": GDP(kind(0.1)), "delta": kind(1e-3), "rng": np.random.default_rng(1)}
+    result = audit(broken, 1.0, 0.0, n_samples=1_000, **settings)
+    assert result.claim == f"{float(kind(0.1))!r}-GDP"
+    result.save(tmp_path / "found.json")
+    assert verify(json.loads((tmp_path / "found.json").read_text())).holds
